@@ -13,7 +13,7 @@
 //! # Grammar
 //!
 //! ```text
-//! set      := blank | member ("," member)* [","]
+//! set      := blanks | member ("," member)* [","]
 //! member   := uuid (":" [tag ":"] interval)+        a tag holds for the intervals that follow it
 //! interval := number | number "-" number            1 ..= 9223372036854775806, start ≤ end
 //! ```
@@ -26,9 +26,14 @@
 //! | text | server | here |
 //! |---|---|---|
 //! | `uuid:5-3` | accepted, means nothing | refused: a damaged set must not read as a smaller one |
-//! | `uuid` and `uuid:1,,uuid:2` | accepted, the gap means nothing | refused, for the same reason |
-//! | `uuid` without dashes or in braces | see `tests/server.rs` | accepted, printed with dashes in lower case |
+//! | `uuid`, `uuid:tag` without an interval | accepted, means nothing | refused, for the same reason |
+//! | `uuid:1,,uuid:2` and a comma at the start | accepted | refused: a member may have been lost; one comma at the end is fine |
+//! | a tag with a letter beyond ASCII | accepted behind its first one, kept as bytes that are no text | refused |
 //! | line break after each comma | printed | not printed |
+//!
+//! UUIDs are read as the server reads them, with dashes, without, or in braces, in upper or lower case, and printed
+//! with dashes in lower case. [`parse_uuid`] does the same for `@@server_uuid`. All of this was compared with MySQL 9.7.4
+//! and `tests/server.rs` compares it again.
 //!
 //! This crate knows no clock, socket, random source or async.
 

@@ -66,6 +66,9 @@ fn read_member(member: Token<'_>, sources: &mut BTreeMap<Tsid, Vec<Interval>>) -
             tag = Some(token.tag()?);
         }
         let first = tokens.next().ok_or_else(|| missing(end))?;
+        if first.opens_tag() {
+            return Err(missing(first.position));
+        }
         let intervals = sources.entry(Tsid { uuid, tag: tag.clone() }).or_default();
         intervals.push(first.interval(uuid)?);
         while let Some(next) = tokens.next_if(|token| !token.opens_tag()) {

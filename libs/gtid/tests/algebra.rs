@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use bloodraven_gtid::{GtidSet, Tag};
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use uuid::Uuid;
 
 use crate::model::{Model, model_of, spelled};
@@ -50,7 +51,11 @@ fn intervals_in(text: &str) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig {
+        cases: 1_000,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     /// Any spelling of a set is read as the GTIDs it names, counted right and printed canonically, and the print is
     /// read as the same set, by serde too.
@@ -68,6 +73,17 @@ proptest! {
         let json = serde_json::to_string(&set).unwrap();
         prop_assert_eq!(&json, &format!("\"{text}\""));
         prop_assert_eq!(serde_json::from_str::<GtidSet>(&json).unwrap(), set);
+    }
+
+    /// No text makes the parser panic, and one that it accepts has a stable canonical form.
+    /// report: B04
+    #[test]
+    fn any_text_is_read_or_refused(text in "[ ,:0-9a-f-]{0,60}|\\PC{0,60}", tail in "[:, a-c0-9{}-]{0,12}") {
+        for text in [format!("{text}{tail}"), format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{tail}")] {
+            if let Ok(set) = text.parse::<GtidSet>() {
+                prop_assert_eq!(set.to_string().parse(), Ok(set));
+            }
+        }
     }
 
     /// Union, subtraction, intersection and containment do to sets what they do to lists of GTIDs.

@@ -178,6 +178,7 @@ mod texts {
             (format!("{A}:t"), 38),
             (format!("{A}:1:t"), 40),
             (format!("{A}:t:"), 39),
+            (format!("{A}:t:u:1"), 39),
         ] {
             assert_eq!(
                 refusal(&text),
