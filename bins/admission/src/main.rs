@@ -1,0 +1,2 @@
+//! bloodraven-admission.
+fn main() {}

@@ -1,0 +1,2 @@
+//! bloodraven-dragonfly-promoter.
+fn main() {}

@@ -1,0 +1,2 @@
+//! bloodraven-fencer.
+fn main() {}

@@ -1,0 +1,2 @@
+//! kubectl-bloodraven.
+fn main() {}

@@ -1,0 +1,2 @@
+//! bloodraven-lag-watcher.
+fn main() {}

@@ -1,0 +1,2 @@
+//! bloodraven-promoter.
+fn main() {}

@@ -1,0 +1,2 @@
+//! bloodraven-publisher.
+fn main() {}

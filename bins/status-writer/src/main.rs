@@ -1,0 +1,2 @@
+//! bloodraven-status-writer.
+fn main() {}

@@ -1,0 +1,2 @@
+//! bloodraven-topology-manager.
+fn main() {}

@@ -1,0 +1,2 @@
+//! bloodraven-xtask.
+fn main() {}
