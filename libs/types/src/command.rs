@@ -165,6 +165,10 @@ pub struct UnfenceSource {
     pub target_server_uuid: Option<ServerUuid>,
     /// The fenced set, once there is one.
     pub gtid_set: Option<String>,
+    /// Whether a fence found on that server is the run's to clear: not when authority moved before the run's fence was sent.
+    pub attributable: bool,
+    /// Whether to try until the deadline; a lost source is looked at once (PF-LOS-01).
+    pub retry: bool,
     /// When the rollback ends.
     pub deadline: Timestamp,
 }

@@ -144,6 +144,9 @@ pub struct Fence {
     /// a set that cannot be parsed is seen as such (`InvalidGTID`). An empty set is valid (PF-FEN-04).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gtid_set: Option<String>,
+    /// Warnings of the probes around the fence; the promotion's record takes them over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 /// The end of the source's application sessions.
@@ -284,9 +287,22 @@ pub struct Rollback {
     pub reason: Reason,
     /// When it was decided; the rollback's deadline counts from here.
     pub intent_time: Timestamp,
-    /// Warnings gathered so far.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<Warning>,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// What was found on the target and done there; absent until the promoter has been there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<RollbackTarget>,
+}
+
+/// The target after a rollback has been there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RollbackTarget {
+    /// Whether it reads `super_read_only=ON`.
+    pub super_read_only: bool,
+    /// Whether its channel runs.
+    pub replicating: bool,
 }
 
 /// How a run ended.
