@@ -170,6 +170,11 @@ pub struct GroupStatus {
     /// The latest planned failover.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_failover: Option<PlannedFailover>,
+    /// A `plannedFailover` block that is no record of ours, as it was read: no run id, or a phase that no longer
+    /// exists (PF-DUR-10). It is kept through status writes until somebody ends it on purpose. At most one of this
+    /// and `planned_failover` is there; on the interface both are `plannedFailover`.
+    #[serde(skip)]
+    pub legacy_run: Option<serde_json::Value>,
     /// The automation hold (PF-HLD-01).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_failover_hold: Option<PlannedFailoverHold>,
