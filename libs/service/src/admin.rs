@@ -132,3 +132,106 @@ async fn fallback(State(endpoints): State<Endpoints>, request: Request) -> Respo
     let mounted = endpoints.mounted.read().unwrap_or_else(PoisonError::into_inner).clone();
     mounted.oneshot(request).await.into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::metrics;
+    use crate::testing::expect_no_errors;
+
+    async fn served(health: &Health) -> (Admin, CancellationToken) {
+        let (_, handle) = metrics::recorder(&[]).unwrap();
+        let stop = CancellationToken::new();
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let text = "shutdown-grace = \"25s\" # default\n".to_owned();
+        (
+            Admin::serve(address, health.clone(), handle, text, stop.clone())
+                .await
+                .unwrap(),
+            stop,
+        )
+    }
+
+    /// The status line's code and the body.
+    async fn fetch(admin: &Admin, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(admin.address()).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut response))
+            .await
+            .unwrap()
+            .unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// `/readyz` lists the checks that fail with 503 and turns to 200 when none does.
+    #[tokio::test]
+    async fn readiness_over_http() {
+        let _errors = expect_no_errors();
+        let health = Health::default();
+        let (admin, _stop) = served(&health).await;
+        let [bus, api] = [health.check("bus"), health.check("api")];
+        api.unready("401 Unauthorized");
+        let (status, body) = fetch(&admin, "/readyz").await;
+        assert_eq!(status, 503);
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let expected = json!([{"name": "api", "reason": "401 Unauthorized"}, {"name": "bus", "reason": "starting"}]);
+        assert_eq!(body, json!({"ready": false, "failing": expected}));
+        bus.ready();
+        api.ready();
+        assert_eq!(
+            fetch(&admin, "/readyz").await,
+            (200, r#"{"failing":[],"ready":true}"#.to_owned())
+        );
+    }
+
+    /// `/livez` turns to 503 when a loop has been silent for longer than its bound, and names it.
+    #[tokio::test]
+    async fn liveness_over_http() {
+        let _errors = expect_no_errors();
+        let health = Health::default();
+        let (admin, _stop) = served(&health).await;
+        assert_eq!(fetch(&admin, "/livez").await.0, 200);
+        let poll = health.heartbeat("poll", Duration::ZERO);
+        let (status, body) = fetch(&admin, "/livez").await;
+        assert_eq!(status, 503);
+        assert!(body.contains(r#""name":"poll""#), "{body}");
+        drop(poll);
+        assert_eq!(fetch(&admin, "/livez").await.0, 200);
+    }
+
+    /// The other endpoints answer what they were given; a binary's own routes can come later; the rest is 404.
+    #[tokio::test]
+    async fn configuration_and_mounted_routes() {
+        let _errors = expect_no_errors();
+        let (admin, _stop) = served(&Health::default()).await;
+        assert_eq!(
+            fetch(&admin, "/configz").await,
+            (200, "shutdown-grace = \"25s\" # default\n".to_owned())
+        );
+        assert_eq!(fetch(&admin, "/metrics").await.0, 200);
+        assert_eq!(fetch(&admin, "/status").await.0, 404);
+        admin.mount(Router::new().route("/status", get(async || "all groups")));
+        assert_eq!(fetch(&admin, "/status").await, (200, "all groups".to_owned()));
+    }
+
+    /// Nothing is served after the stop.
+    #[tokio::test]
+    async fn the_stop_closes_the_port() {
+        let (admin, stop) = served(&Health::default()).await;
+        stop.cancel();
+        let refused = async {
+            while TcpStream::connect(admin.address()).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), refused).await.unwrap();
+    }
+}

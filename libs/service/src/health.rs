@@ -174,7 +174,7 @@ impl Heartbeat {
     /// work that hangs is what the heartbeat is to show.
     pub async fn idle<F: Future>(&self, waiting: F) -> F::Output {
         let mut waiting = pin!(waiting);
-        let mut tick = tokio::time::interval(self.bound / 3);
+        let mut tick = tokio::time::interval((self.bound / 3).max(Duration::from_millis(1)));
         loop {
             tokio::select! {
                 biased;
@@ -197,4 +197,73 @@ impl Drop for Heartbeat {
 /// No code panics while holding the lock, and what it guards has no invariant between fields.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(failing: Vec<Failing>) -> Vec<String> {
+        failing
+            .into_iter()
+            .map(|failing| format!("{}: {}", failing.name, failing.reason))
+            .collect()
+    }
+
+    /// A process is ready when every check is, not before its first check, and never while stopping.
+    #[test]
+    fn ready_means_every_check() {
+        let health = Health::default();
+        assert_eq!(names(health.not_ready()), ["process: starting"]);
+        let [bus, api] = [health.check("bus"), health.check("api")];
+        bus.ready();
+        assert_eq!(names(health.not_ready()), ["api: starting"]);
+        api.ready();
+        assert!(health.not_ready().is_empty());
+        bus.unready("no server answers");
+        assert_eq!(names(health.not_ready()), ["bus: no server answers"]);
+        bus.remove();
+        assert!(health.not_ready().is_empty());
+        health.stopping();
+        assert_eq!(names(health.not_ready()), ["process: stopping"]);
+    }
+
+    /// A binary without checks is ready once its body has returned.
+    #[test]
+    fn without_checks_ready_means_started() {
+        let health = Health::default();
+        health.started();
+        assert!(health.not_ready().is_empty());
+    }
+
+    /// A loop is dead after its bound without a beat, alive again after one, and forgotten when it is dropped.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_loop_is_not_alive() {
+        let health = Health::default();
+        let poll = health.heartbeat("poll", Duration::from_secs(5));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert!(health.not_alive().is_empty());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(names(health.not_alive()), ["poll: silent for 6.0 s, bound 5.0 s"]);
+        poll.beat();
+        assert!(health.not_alive().is_empty());
+        tokio::time::advance(Duration::from_secs(6)).await;
+        drop(poll);
+        assert!(health.not_alive().is_empty());
+    }
+
+    /// Waiting long for a message is no silence.
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_loop_is_alive() {
+        let health = Health::default();
+        let poll = health.heartbeat("poll", Duration::from_secs(3));
+        let wait = poll.idle(tokio::time::sleep(Duration::from_secs(60)));
+        let watch = async {
+            for _ in 0..50 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert!(health.not_alive().is_empty());
+            }
+        };
+        tokio::join!(wait, watch);
+    }
 }

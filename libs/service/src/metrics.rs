@@ -135,3 +135,35 @@ impl MessageCounter {
             .increment(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The metrics of every binary carry their labels, and durations have buckets of their own kind unless overruled.
+    #[test]
+    fn metrics_are_rendered() {
+        let (recorder, handle) = recorder(&[("bloodraven_planned_failover_duration_seconds", &[1.0, 300.0])]).unwrap();
+        ::metrics::with_local_recorder(&recorder, || {
+            announce("fencer", "1.2.3");
+            MessageCounter::new("fencer").count("fence", MessageResult::Refused);
+            ::metrics::histogram!("bloodraven_fence_seconds").record(0.004);
+            ::metrics::histogram!("bloodraven_planned_failover_duration_seconds").record(12.0);
+        });
+        let text = handle.render();
+        for line in [
+            r#"bloodraven_build_info{binary="fencer",version="1.2.3"} 1"#,
+            r#"bloodraven_messages_handled_total{binary="fencer",name="fence",result="refused"} 1"#,
+            r#"bloodraven_fence_seconds_bucket{le="0.0025"} 0"#,
+            r#"bloodraven_fence_seconds_bucket{le="0.005"} 1"#,
+            r#"bloodraven_planned_failover_duration_seconds_bucket{le="1"} 0"#,
+            r#"bloodraven_planned_failover_duration_seconds_bucket{le="300"} 1"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(
+            !text.contains(r#"failover_duration_seconds_bucket{le="0.005"}"#),
+            "{text}"
+        );
+    }
+}

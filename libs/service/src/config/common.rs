@@ -1,13 +1,17 @@
 //! The sections that every binary has. A binary embeds them with `#[serde(flatten)]` beside its own keys.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 use super::{Problems, Secret, duration};
+
+const BUS_PASSWORD: &str = "bus.password";
+const MYSQL_PASSWORD: &str = "mysql.password";
+const REPLICATION_PASSWORD: &str = "mysql.replication-password";
 
 /// Keys shared by all binaries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -201,25 +205,30 @@ impl Default for MysqlConfig {
 impl CommonConfig {
     /// Fills in what follows from other keys: secrets that are given as files.
     pub(super) fn derive(&mut self, problems: &mut Problems) {
-        read_secret(
-            "bus.password",
-            self.bus.password_file.as_deref(),
-            &mut self.bus.password,
-            problems,
-        );
-        let mysql = &mut self.mysql;
-        read_secret(
-            "mysql.password",
-            mysql.password_file.as_deref(),
-            &mut mysql.password,
-            problems,
-        );
-        read_secret(
-            "mysql.replication-password",
-            mysql.replication_password_file.as_deref(),
-            &mut mysql.replication_password,
-            problems,
-        );
+        let (bus, mysql) = (&mut self.bus, &mut self.mysql);
+        for (key, file, secret) in [
+            (BUS_PASSWORD, &bus.password_file, &mut bus.password),
+            (MYSQL_PASSWORD, &mysql.password_file, &mut mysql.password),
+            (
+                REPLICATION_PASSWORD,
+                &mysql.replication_password_file,
+                &mut mysql.replication_password,
+            ),
+        ] {
+            read_secret(key, file.as_deref(), secret, problems);
+        }
+    }
+
+    /// The keys of the secrets that come from files, for telling so.
+    pub(super) fn secret_files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [
+            (BUS_PASSWORD, &self.bus.password_file),
+            (MYSQL_PASSWORD, &self.mysql.password_file),
+            (REPLICATION_PASSWORD, &self.mysql.replication_password_file),
+        ];
+        files
+            .into_iter()
+            .filter_map(|(key, file)| Some((key, file.as_deref()?)))
     }
 
     /// Checks what holds for every binary.
@@ -315,13 +324,13 @@ impl MysqlConfig {
     /// For binaries that talk to MySQL: the administrative account must be complete.
     pub fn require_admin(&self, problems: &mut Problems) {
         problems.require("mysql.user", !self.user.is_empty());
-        problems.require("mysql.password", self.password.is_set());
+        problems.require(MYSQL_PASSWORD, self.password.is_set());
     }
 
     /// For binaries that set up replication: the replication account must be complete.
     pub fn require_replication(&self, problems: &mut Problems) {
         problems.require("mysql.replication-user", !self.replication_user.is_empty());
-        problems.require("mysql.replication-password", self.replication_password.is_set());
+        problems.require(REPLICATION_PASSWORD, self.replication_password.is_set());
     }
 }
 

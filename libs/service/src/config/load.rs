@@ -50,6 +50,7 @@ struct Loader<C> {
     merged: Figment,
     origins: BTreeMap<String, Origin>,
     ignored_variables: Vec<String>,
+    refused: BTreeSet<String>,
     problems: Vec<Problem>,
     _config: std::marker::PhantomData<C>,
 }
@@ -78,6 +79,7 @@ impl<C: Config> Loader<C> {
             defaults,
             origins: BTreeMap::new(),
             ignored_variables: Vec::new(),
+            refused: BTreeSet::new(),
             problems: Vec::new(),
             _config: std::marker::PhantomData,
         })
@@ -124,10 +126,17 @@ impl<C: Config> Loader<C> {
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
+        if self.is_secret(key) {
+            // The text of a type error would quote the value.
+            let message = format!("must be a text, and not the {REDACTED} of a printed configuration");
+            return self.refuse(
+                &setting,
+                message,
+                "put the secret itself there, or name its file".to_owned(),
+            );
+        }
         let message = match first_error {
-            // The text of a type error quotes the value.
-            Some(_) if self.is_secret(key) => "is not a text that can be a secret".to_owned(),
-            Some(error) => error.kind.to_string(),
+            Some(error) => error.kind.to_string().replace("``", "`"),
             None => "has no value".to_owned(),
         };
         let fix = match self.known_value(key).map(show::toml) {
@@ -138,8 +147,11 @@ impl<C: Config> Loader<C> {
     }
 
     fn refuse(&mut self, setting: &Setting, message: String, fix: String) {
-        let value = setting.readings.first().map(|value| self.shown(&setting.key, value));
-        let Setting { key, origin, .. } = setting.clone();
+        let Setting { key, origin, readings } = setting.clone();
+        // What an unknown key was meant to be, nobody knows: its value may be a secret.
+        let known = !matches!(locate(&self.known, &key), Place::Unknown);
+        let value = readings.first().filter(|_| known).map(|value| self.shown(&key, value));
+        self.refused.insert(key.clone());
         self.problems.push(Problem {
             key,
             value,
@@ -165,6 +177,11 @@ impl<C: Config> Loader<C> {
         };
         let mut found = Problems::default();
         config.common_mut().derive(&mut found);
+        for (key, path) in config.common().secret_files() {
+            self.origins
+                .entry(key.to_owned())
+                .or_insert_with(|| Origin::File(path.to_owned()));
+        }
         if config.common().instance.is_empty() {
             config.common_mut().instance = host_name(sources);
         }
@@ -188,7 +205,7 @@ impl<C: Config> Loader<C> {
     /// nobody asked for.
     fn note(&mut self, finding: Finding) {
         let Finding { key, message, fix } = finding;
-        if self.problems.iter().any(|problem| problem.key == key) {
+        if self.refused.contains(&key) {
             return;
         }
         let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
@@ -211,7 +228,7 @@ impl<C: Config> Loader<C> {
 
     /// A value as text, without what is secret in it.
     fn shown(&self, key: &str, value: &Value) -> String {
-        if looks_secret(key) || self.is_secret(key) {
+        if self.is_secret(key) {
             return format!("\"{}\"", if value.as_str() == Some("") { "" } else { REDACTED });
         }
         show::without_credentials(&show::toml(value))
@@ -272,15 +289,6 @@ fn locate(known: &Dict, key: &str) -> Place {
         }
     }
     Place::Section
-}
-
-/// A name that gives a secret away even where the key is unknown, so that a misspelt section cannot print one.
-fn looks_secret(key: &str) -> bool {
-    let name = key.rsplit('.').next().unwrap_or(key).to_lowercase().replace('_', "-");
-    !name.ends_with("-file")
-        && ["password", "passwd", "secret", "token"]
-            .iter()
-            .any(|word| name.contains(word))
 }
 
 /// The known key that was probably meant: the same name elsewhere, or few typing errors away.
