@@ -13,11 +13,12 @@ mod database;
 mod publication;
 mod store;
 
+pub use bloodraven_types::observation::{Channel, ServerObservation};
 pub use bus::{Bus, BusError};
 pub use clock::Clock;
 pub use database::{
-    ApplicationSession, AuthorityTaken, BlockingSession, Channel, Database, DatabaseError, DatabaseSession,
-    ReplicationSource, ServerAddress, ServerObservation,
+    ApplicationSession, AuthorityTaken, BlockingSession, Database, DatabaseError, DatabaseSession, ReplicationSource,
+    ServerAddress,
 };
 pub use publication::{PodRole, Publication, PublicationError};
 pub use store::{AnnotationChanges, GroupStore, SitesUpdate, StoreError};

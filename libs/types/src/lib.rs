@@ -11,6 +11,7 @@ pub mod command;
 pub mod fact;
 pub mod group;
 pub mod ids;
+pub mod observation;
 pub mod record;
 pub mod run;
 pub mod time;
