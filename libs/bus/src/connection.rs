@@ -1,0 +1,147 @@
+//! The connection: made once, kept for ever.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event, jetstream};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::error::{Error, Result};
+
+/// A peer that is gone is noticed after two of these; TCP itself would take minutes.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// How long one server may take to accept a connection before the next one is tried.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a request to JetStream may take. Callers repeat it.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest pause between two attempts to connect.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How to reach the bus.
+#[derive(Clone, Debug)]
+pub struct BusOptions {
+    /// The servers, like `nats://nats-0.nats:4222`; the client learns of further ones from them.
+    pub urls: Vec<String>,
+    /// User and password, when the servers ask for them.
+    pub credentials: Option<Credentials>,
+    /// A file of certificates that the servers' are checked against, for `tls://` URLs; the system's otherwise.
+    pub certificates: Option<PathBuf>,
+    /// The binary, like `fencer`: the source of its messages and the connection's name on the server.
+    pub name: String,
+}
+
+/// User and password.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: SecretString,
+}
+
+/// A connection to the bus, shared by everything in a process. It comes back by itself after every loss.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    pub(crate) client: Client,
+    pub(crate) jetstream: jetstream::Context,
+    pub(crate) name: String,
+    /// Counts what may have cost messages: lost connections and subscriptions that were too slow.
+    pub(crate) disruptions: watch::Receiver<u64>,
+}
+
+impl Connection {
+    /// Whether a server answers right now, as the client sees it.
+    pub fn is_connected(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    /// Asks the server for a round trip; false when there is none within `limit`. This, and no server's opinion of
+    /// itself, is what readiness goes by (report B53).
+    pub async fn answers_within(&self, limit: Duration) -> bool {
+        self.is_connected() && matches!(tokio::time::timeout(limit, self.client.flush()).await, Ok(Ok(())))
+    }
+
+    /// The binary's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The client, for tests and tools.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// JetStream, for tests and tools.
+    pub const fn jetstream(&self) -> &jetstream::Context {
+        &self.jetstream
+    }
+}
+
+/// Begins to connect and returns at once; the connection is made and kept in the background, for ever.
+///
+/// # Errors
+/// When the options cannot be used. A server that does not answer is no error.
+pub async fn connect(options: BusOptions) -> Result<Connection> {
+    let urls = options.urls.join(",");
+    let (disrupted, disruptions) = watch::channel(0);
+    let mut connect = ConnectOptions::new()
+        .name(&options.name)
+        .retry_on_initial_connect()
+        .max_reconnects(None)
+        .ping_interval(PING_INTERVAL)
+        .connection_timeout(CONNECT_TIMEOUT)
+        .request_timeout(Some(REQUEST_TIMEOUT))
+        .reconnect_delay_callback(pause_before_attempt)
+        .event_callback(move |event| {
+            let disrupted = disrupted.clone();
+            async move { on_event(&event, &disrupted) }
+        });
+    if let Some(Credentials { user, password }) = options.credentials {
+        connect = connect.user_and_password(user, password.expose_secret().to_owned());
+    }
+    if let Some(file) = options.certificates {
+        connect = connect.add_root_certificates(file);
+    }
+    let client = connect
+        .connect(options.urls)
+        .await
+        .map_err(|source| Error::Connect { urls, source })?;
+    let jetstream = jetstream::ContextBuilder::new()
+        .timeout(REQUEST_TIMEOUT)
+        .build(client.clone());
+    Ok(Connection {
+        client,
+        jetstream,
+        name: options.name,
+        disruptions,
+    })
+}
+
+/// 50 ms, then doubled up to [`LONGEST_PAUSE`]: another server of the cluster is usually there at once.
+fn pause_before_attempt(attempt: usize) -> Duration {
+    let doublings = u32::try_from(attempt.saturating_sub(1).min(6)).unwrap_or(6);
+    Duration::from_millis(50)
+        .saturating_mul(1 << doublings)
+        .min(LONGEST_PAUSE)
+}
+
+fn on_event(event: &Event, disrupted: &watch::Sender<u64>) {
+    match event {
+        Event::Connected => info!("connected to the bus"),
+        Event::Disconnected => warn!("the bus is gone; connecting again"),
+        Event::SlowConsumer(_) => warn!("messages were dropped: a subscription is too slow"),
+        Event::LameDuckMode => info!("the server is about to stop; another one is taken"),
+        Event::Draining | Event::Closed => return,
+        Event::ServerError(error) => {
+            warn!(%error, "the server reports an error");
+            return;
+        }
+        Event::ClientError(error) => {
+            warn!(%error, "the client reports an error");
+            return;
+        }
+    }
+    disrupted.send_modify(|count| *count = count.wrapping_add(1));
+}
