@@ -10,6 +10,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Admin;
@@ -21,7 +22,7 @@ use crate::health::Health;
 use crate::ids::IdSource;
 use crate::metrics::{self, Buckets, MessageCounter, MetricsHandle};
 use crate::shutdown::{self, Ending};
-use crate::tasks::{TaskOutput, Tasks};
+use crate::tasks::{Failure, TaskOutput, Tasks};
 use crate::telemetry;
 
 /// Wrong usage, as in sysexits.
@@ -219,42 +220,77 @@ impl Service {
         Fut::Output: TaskOutput,
     {
         let signals = shutdown::signals()?;
-        let common = loaded.config.common().clone();
-        let health = Health::default();
-        let stop_admin = CancellationToken::new();
-        let shown = loaded.show();
         metrics.keep_up();
-        let address = common.admin.address;
-        let admin = Admin::serve(address, health.clone(), metrics, shown, stop_admin.clone())
-            .await
-            .map_err(|error| format!("admin.address = {address}: {error}"))?;
-        tracing::info!(address = %admin.address(), "admin endpoints are served");
-
-        let cancel = CancellationToken::new();
-        let (tasks, failures) = Tasks::new(cancel.clone());
-        let context = Context {
-            config: Arc::new(loaded.config),
-            binary: self.name,
-            cancel: cancel.clone(),
-            tasks: tasks.clone(),
-            health: health.clone(),
-            admin,
-            messages: MessageCounter::new(self.name),
-            clock: SystemClock::new(),
-            ids: IdSource::default(),
-        };
-        let stopping = (health.clone(), cancel.clone());
-        tokio::spawn(async move {
-            stopping.1.cancelled().await;
-            stopping.0.stopping();
-        });
-        tasks.spawn("main", async move {
-            let result = body(context).await.into_result();
-            health.started();
-            result
-        });
-        let ending = shutdown::supervise(&tasks, failures, &cancel, signals, common.shutdown_grace).await;
+        let grace = loaded.config.common().shutdown_grace;
+        let Wired {
+            context,
+            failures,
+            stop_admin,
+        } = wire(self.name, loaded, metrics).await?;
+        tracing::info!(address = %context.admin.address(), "admin endpoints are served");
+        let (tasks, cancel) = (context.tasks.clone(), context.cancel.clone());
+        spawn_body(context, body);
+        let ending = shutdown::supervise(&tasks, failures, &cancel, signals, grace).await;
         stop_admin.cancel();
         Ok(ending)
     }
+}
+
+/// A context, and what its supervisor keeps for itself.
+pub(crate) struct Wired<C> {
+    pub(crate) context: Context<C>,
+    pub(crate) failures: mpsc::UnboundedReceiver<Failure>,
+    /// Ends the admin server.
+    pub(crate) stop_admin: CancellationToken,
+}
+
+/// Binds the admin endpoints and makes the context of a body.
+pub(crate) async fn wire<C: Config>(
+    binary: &'static str,
+    loaded: Loaded<C>,
+    metrics: MetricsHandle,
+) -> Result<Wired<C>, BoxError> {
+    let (health, stop_admin, cancel) = (Health::default(), CancellationToken::new(), CancellationToken::new());
+    let address = loaded.config.common().admin.address;
+    let admin = Admin::serve(address, health.clone(), metrics, loaded.show(), stop_admin.clone())
+        .await
+        .map_err(|error| format!("admin.address = {address}: {error}"))?;
+    let (tasks, failures) = Tasks::new(cancel.clone());
+    let context = Context {
+        config: Arc::new(loaded.config),
+        binary,
+        cancel,
+        tasks,
+        health,
+        admin,
+        messages: MessageCounter::new(binary),
+        clock: SystemClock::new(),
+        ids: IdSource::default(),
+    };
+    Ok(Wired {
+        context,
+        failures,
+        stop_admin,
+    })
+}
+
+/// Starts the body as the first task, and lets readiness end with the stop.
+pub(crate) fn spawn_body<C, F, Fut>(context: Context<C>, body: F)
+where
+    C: Config,
+    F: FnOnce(Context<C>) -> Fut + Send + 'static,
+    Fut: Future + Send + 'static,
+    Fut::Output: TaskOutput,
+{
+    let (health, cancel) = (context.health.clone(), context.cancel.clone());
+    tokio::spawn(async move {
+        cancel.cancelled().await;
+        health.stopping();
+    });
+    let (health, tasks) = (context.health.clone(), context.tasks.clone());
+    tasks.spawn("main", async move {
+        let result = body(context).await.into_result();
+        health.started();
+        result
+    });
 }

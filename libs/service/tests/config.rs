@@ -231,6 +231,15 @@ fn variables_of_a_service_are_ignored() {
     );
 }
 
+/// One underscore too few is no silent default.
+#[test]
+fn a_misjoined_variable_is_a_problem() {
+    let errors = loaded(&[], &[("BLOODRAVEN_MYSQL_PASSWORD", "swordfish")]).unwrap_err();
+    let text = errors.to_string();
+    assert!(text.contains("did you mean BLOODRAVEN_MYSQL__PASSWORD?"), "{text}");
+    assert!(!text.contains("swordfish"), "{text}");
+}
+
 /// A secret is serialised as redacted wherever the configuration goes.
 #[test]
 fn secrets_are_redacted_in_every_form() {

@@ -67,3 +67,17 @@ fn json_lines_have_the_documented_shape() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
 }
+
+/// An ERROR on any thread fails a test that watches all of them.
+#[test]
+fn errors_of_all_threads_are_seen() {
+    let failure = std::panic::catch_unwind(|| {
+        let _guard = bloodraven_service::testing::expect_no_errors_anywhere();
+        std::thread::spawn(|| tracing::error!("from afar")).join().unwrap();
+    });
+    let failure = failure.unwrap_err();
+    assert_eq!(
+        failure.downcast_ref::<String>().unwrap(),
+        "errors were logged:\n  from afar"
+    );
+}

@@ -95,6 +95,12 @@ impl Running {
     }
 }
 
+/// The body may still be on its way out beside it.
+fn assert_waiting_for_stubborn(line: &Value) {
+    let names = line.get("waitingFor").and_then(Value::as_str).unwrap();
+    assert!(names.split(", ").any(|name| name == "stubborn"), "{line}");
+}
+
 const FREE_PORT: &str = "--admin-address 127.0.0.1:0";
 
 /// A service says what it is, stops on SIGTERM and exits with 0.
@@ -120,7 +126,7 @@ fn a_stuck_task_is_named_in_the_log() {
     let mut service = Running::start("stubborn", &format!("{FREE_PORT} --set shutdown-grace=50ms"));
     service.line("up");
     service.signal(Signal::SIGTERM);
-    assert_eq!(service.line("tasks did not stop in time")["waitingFor"], "stubborn");
+    assert_waiting_for_stubborn(&service.line("tasks did not stop in time"));
     let (status, ..) = service.end();
     assert_eq!(status.code(), Some(1));
 }
@@ -133,7 +139,7 @@ fn a_second_signal_ends_a_service_at_once() {
     service.signal(Signal::SIGINT);
     service.line("stopping");
     service.signal(Signal::SIGTERM);
-    assert_eq!(service.line("ending at once, asked twice")["waitingFor"], "stubborn");
+    assert_waiting_for_stubborn(&service.line("ending at once, asked twice"));
     let (status, ..) = service.end();
     assert_eq!(status.code(), Some(128 + 15));
 }

@@ -9,7 +9,7 @@ use super::problems::{ConfigErrors, Finding, Origin, Problem, Problems};
 use super::secret::REDACTED;
 use super::show;
 use super::sources::{Setting, Sources};
-use super::{Config, VARIABLE_PREFIX};
+use super::{Config, VARIABLE_PREFIX, variable_name};
 
 /// A configuration that was loaded and found right.
 #[derive(Clone, Debug)]
@@ -93,20 +93,32 @@ impl<C: Config> Loader<C> {
                 let fix = format!("set the keys below it, such as {}", self.first_key_below(&setting.key));
                 self.refuse(&setting, "is a section, not a value".to_owned(), fix);
             }
-            Place::Unknown => {
-                if let Origin::Variable(name) = &setting.origin
-                    && !name.trim_start_matches(VARIABLE_PREFIX).contains("__")
-                {
+            Place::Unknown => self.apply_unknown(setting),
+        }
+    }
+
+    fn apply_unknown(&mut self, setting: Setting) {
+        let keys = show::keys(&self.known);
+        let meant = match &setting.origin {
+            Origin::Variable(name) => {
+                let misjoined = keys.iter().find(|key| joined(key) == joined(&setting.key));
+                // Kubernetes puts variables of its own there for a Service named bloodraven, and none has two underscores.
+                if misjoined.is_none() && !name.trim_start_matches(VARIABLE_PREFIX).contains("__") {
                     self.ignored_variables.push(name.clone());
                     return;
                 }
-                let fix = match nearest(&setting.key, &show::keys(&self.known)) {
-                    Some(key) => format!("did you mean {key}?"),
-                    None => "remove it; --print-config lists all keys".to_owned(),
-                };
-                self.refuse(&setting, "is not a known key".to_owned(), fix);
+                misjoined
+                    .cloned()
+                    .or_else(|| nearest(&setting.key, &keys))
+                    .map(|key| variable_name(&key))
             }
-        }
+            Origin::Default | Origin::File(_) | Origin::Flag(_) => nearest(&setting.key, &keys),
+        };
+        let fix = match meant {
+            Some(name) => format!("did you mean {name}?"),
+            None => "remove it; --print-config lists all keys".to_owned(),
+        };
+        self.refuse(&setting, "is not a known key".to_owned(), fix);
     }
 
     fn apply_known(&mut self, setting: Setting) {
@@ -289,6 +301,11 @@ fn locate(known: &Dict, key: &str) -> Place {
         }
     }
     Place::Section
+}
+
+/// A key without the difference between a section and a longer word, which one underscore too few blurs.
+fn joined(key: &str) -> String {
+    key.replace('.', "-")
 }
 
 /// The known key that was probably meant: the same name elsewhere, or few typing errors away.

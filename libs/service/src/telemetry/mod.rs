@@ -13,6 +13,7 @@ mod json;
 
 pub use json::JsonLayer;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal;
 
 use tracing_subscriber::filter::ParseError;
@@ -77,10 +78,14 @@ fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
     let location = info.location().map(ToString::to_string).unwrap_or_default();
     let message = info.payload_as_str().unwrap_or("no message");
     let thread = std::thread::current();
+    // Empty unless RUST_BACKTRACE asks for it.
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     tracing::error!(
         error = message,
         location,
         thread = thread.name().unwrap_or("unnamed"),
+        backtrace,
         "panic"
     );
 }

@@ -1,12 +1,4 @@
-//! Test support: an ERROR in the log fails the test, so that levels keep their meaning.
-//!
-//! ```
-//! # fn the_code_under_test() {}
-//! let errors = bloodraven_service::testing::expect_no_errors();
-//! errors.allow("lease lost"); // only where the test provokes it
-//! the_code_under_test();
-//! drop(errors); // panics if anything else was logged at ERROR
-//! ```
+//! Watches the log of a test for ERROR events.
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
