@@ -42,11 +42,15 @@ impl Lab {
     /// # Errors
     /// `Unknown`.
     pub fn site(&self, name: &str) -> Result<&MysqlNode, LabError> {
-        self.state.mysql.iter().find(|node| node.site == name).ok_or_else(|| LabError::Unknown {
-            kind: "MySQL site",
-            name: name.to_owned(),
-            known: self.state.mysql.iter().map(|node| node.site.clone()).collect(),
-        })
+        self.state
+            .mysql
+            .iter()
+            .find(|node| node.site == name)
+            .ok_or_else(|| LabError::Unknown {
+                kind: "MySQL site",
+                name: name.to_owned(),
+                known: self.state.mysql.iter().map(|node| node.site.clone()).collect(),
+            })
     }
 
     /// A session as `root` over the server's Unix socket: sees all, may do all, and no network fault cuts it.
@@ -126,16 +130,26 @@ impl Lab {
         if path.is_file() {
             return Ok(path);
         }
-        Err(LabError::Unknown { kind: "kubeconfig", name: identity.to_owned(), known: self.identities() })
+        Err(LabError::Unknown {
+            kind: "kubeconfig",
+            name: identity.to_owned(),
+            known: self.identities(),
+        })
     }
 
     /// All identities that have a kubeconfig file.
     #[must_use]
     pub fn identities(&self) -> Vec<String> {
-        let folder = self.state.kube.as_ref().map(|node| node.kubeconfig_dir.clone()).unwrap_or_default();
+        let folder = self
+            .state
+            .kube
+            .as_ref()
+            .map(|node| node.kubeconfig_dir.clone())
+            .unwrap_or_default();
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut names: Vec<String> =
-            files.filter_map(|file| file.file_name().to_str()?.strip_suffix(".json").map(str::to_owned)).collect();
+        let mut names: Vec<String> = files
+            .filter_map(|file| file.file_name().to_str()?.strip_suffix(".json").map(str::to_owned))
+            .collect();
         names.sort();
         names
     }
@@ -184,18 +198,37 @@ impl Lab {
     pub async fn service_proxy(&self, namespace: &str, group: &str, role: &str) -> Result<ServiceProxy, LabError> {
         let selector = [("app.kubernetes.io/instance", group), ("shipstream.io/role", role)];
         let selector = selector.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let sites: BTreeMap<String, SocketAddr> =
-            self.state.mysql.iter().map(|node| (node.site.clone(), node.address())).collect();
+        let sites: BTreeMap<String, SocketAddr> = self
+            .state
+            .mysql
+            .iter()
+            .map(|node| (node.site.clone(), node.address()))
+            .collect();
         let client = self.kube_client(kube_server::ADMIN).await?;
         ServiceProxy::start(client, namespace, &selector, sites).await
     }
 
     /// Asks for a token of a ServiceAccount and writes it into a kubeconfig file of that name.
-    pub(crate) async fn write_account_kubeconfig(&self, client: &kube::Client, account: &AccountName) -> Result<(), LabError> {
+    pub(crate) async fn write_account_kubeconfig(
+        &self,
+        client: &kube::Client,
+        account: &AccountName,
+    ) -> Result<(), LabError> {
         let api: Api<ServiceAccount> = Api::namespaced(client.clone(), &account.namespace);
-        let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
-        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-        let doing = || format!("asking for a token of ServiceAccount {}/{}", account.namespace, account.name);
+        let spec = TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest {
+            spec: Some(spec),
+            ..TokenRequest::default()
+        };
+        let doing = || {
+            format!(
+                "asking for a token of ServiceAccount {}/{}",
+                account.namespace, account.name
+            )
+        };
         let answer = api
             .create_token_request(&account.name, &PostParams::default(), &request)
             .await

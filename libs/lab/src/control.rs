@@ -21,7 +21,8 @@ impl Lab {
     pub async fn kill(&self, name: &ProcessName) -> Result<(), LabError> {
         let (spec, id) = self.running(name, "killed")?;
         id.signal(Signal::SIGKILL);
-        self.await_state(spec, id, ProcessState::Stopped, "gone", SIGNAL_BUDGET).await
+        self.await_state(spec, id, ProcessState::Stopped, "gone", SIGNAL_BUDGET)
+            .await
     }
 
     /// Asks a process to end in good order (`SIGTERM`) and returns when it has.
@@ -33,7 +34,8 @@ impl Lab {
         id.signal(Signal::SIGTERM);
         // A paused process takes the request when it goes on.
         id.signal(Signal::SIGCONT);
-        self.await_state(spec, id, ProcessState::Stopped, "stopped", STOP_BUDGET).await
+        self.await_state(spec, id, ProcessState::Stopped, "stopped", STOP_BUDGET)
+            .await
     }
 
     /// Starts a process that has ended, with the ports and files it had, and returns when it serves.
@@ -43,7 +45,11 @@ impl Lab {
     pub async fn start(&self, name: &ProcessName) -> Result<(), LabError> {
         let state = self.spec(name)?.state();
         if state != ProcessState::Stopped {
-            return Err(LabError::WrongState { process: name.clone(), state: describe(state), verb: "started" });
+            return Err(LabError::WrongState {
+                process: name.clone(),
+                state: describe(state),
+                verb: "started",
+            });
         }
         self.launch(name)?;
         self.await_ready(name).await
@@ -56,7 +62,8 @@ impl Lab {
     pub async fn pause(&self, name: &ProcessName) -> Result<(), LabError> {
         let (spec, id) = self.running(name, "paused")?;
         id.signal(Signal::SIGSTOP);
-        self.await_state(spec, id, ProcessState::Paused, "paused", SIGNAL_BUDGET).await
+        self.await_state(spec, id, ProcessState::Paused, "paused", SIGNAL_BUDGET)
+            .await
     }
 
     /// Lets a paused process go on (`SIGCONT`).
@@ -66,7 +73,8 @@ impl Lab {
     pub async fn resume(&self, name: &ProcessName) -> Result<(), LabError> {
         let (spec, id) = self.running(name, "resumed")?;
         id.signal(Signal::SIGCONT);
-        self.await_state(spec, id, ProcessState::Running, "running", SIGNAL_BUDGET).await
+        self.await_state(spec, id, ProcessState::Running, "running", SIGNAL_BUDGET)
+            .await
     }
 
     /// Whether a process runs, is paused or has ended.
@@ -90,7 +98,11 @@ impl Lab {
         let spec = self.spec(name)?;
         match spec.last_started().filter(|id| id.state() != ProcessState::Stopped) {
             Some(id) => Ok((spec, id)),
-            None => Err(LabError::WrongState { process: name.clone(), state: describe(ProcessState::Stopped), verb }),
+            None => Err(LabError::WrongState {
+                process: name.clone(),
+                state: describe(ProcessState::Stopped),
+                verb,
+            }),
         }
     }
 

@@ -194,16 +194,27 @@ pub enum LabError {
 impl LabError {
     /// An error of a file operation.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_path_buf(), source }
+        Self::Io {
+            action,
+            path: path.to_path_buf(),
+            source,
+        }
     }
 
     /// An error of a Kubernetes request.
     pub(crate) fn kube(doing: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self::Kube { doing: doing.into(), source: Box::new(source) }
+        Self::Kube {
+            doing: doing.into(),
+            source: Box::new(source),
+        }
     }
 
     /// An error of a MySQL statement or connection.
     pub(crate) fn mysql(site: &str, doing: impl Into<String>, source: mysql_async::Error) -> Self {
-        Self::MySql { site: site.to_owned(), doing: doing.into(), source }
+        Self::MySql {
+            site: site.to_owned(),
+            doing: doing.into(),
+            source,
+        }
     }
 }

@@ -11,7 +11,11 @@ use crate::error::LabError;
 /// `$HOME/.cache/bloodraven`, else `/var/tmp/bloodraven`.
 #[must_use]
 pub fn cache_dir() -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
     base.unwrap_or_else(|| PathBuf::from("/var/tmp")).join("bloodraven")
 }
@@ -28,7 +32,11 @@ pub(crate) fn create_private_dir(path: &Path) -> std::io::Result<()> {
 
 /// Removes a file or a whole folder; that it does not exist is no error.
 pub(crate) fn remove_all(path: &Path) -> Result<(), LabError> {
-    let result = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let result = if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
     match result {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(LabError::io("remove", path, source)),
         Ok(()) | Err(_) => Ok(()),
@@ -41,8 +49,12 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), LabError>
     name.push(".new");
     let temporary = path.with_file_name(name);
     let write = || {
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
         file.write_all(content)?;
         fs::rename(&temporary, path)
     };

@@ -11,13 +11,20 @@ const BUDGET: Duration = Duration::from_secs(2);
 
 /// Status code and body of a GET; `None` when there is no answer in time.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
-    tokio::time::timeout(BUDGET, exchange(address, path)).await.ok()?.ok().as_deref().and_then(parse)
+    tokio::time::timeout(BUDGET, exchange(address, path))
+        .await
+        .ok()?
+        .ok()
+        .as_deref()
+        .and_then(parse)
 }
 
 async fn exchange(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     // HTTP/1.0: the answer ends with the connection and comes in one piece.
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+    stream
+        .write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())
+        .await?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
@@ -34,7 +41,10 @@ mod tests {
     /// Status and body are cut from an answer; a torn answer is none.
     #[test]
     fn answers_are_parsed() {
-        assert_eq!(super::parse("HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}"), Some((200, "{}".to_owned())));
+        assert_eq!(
+            super::parse("HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}"),
+            Some((200, "{}".to_owned()))
+        );
         assert_eq!(super::parse("HTTP/1.0 200 OK"), None);
     }
 }

@@ -64,7 +64,10 @@ impl Lab {
         let found = state::known_labs().into_iter().find(|(known, _)| known == name);
         let Some((_, dir)) = found else {
             let base = state::base_dirs().into_iter().next().unwrap_or_default();
-            return Err(LabError::NoSuchLab { name: name.to_owned(), path: state::lab_dir(&base, name) });
+            return Err(LabError::NoSuchLab {
+                name: name.to_owned(),
+                path: state::lab_dir(&base, name),
+            });
         };
         Self::attach_to(&dir)
     }
@@ -75,7 +78,12 @@ impl Lab {
     /// `State` or `Io` when there is no readable state.
     pub fn attach_to(dir: &Path) -> Result<Self, LabError> {
         let state = LabState::read(dir)?;
-        Ok(Self { dir: dir.to_path_buf(), state, owned: false, exits: Mutex::default() })
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            state,
+            owned: false,
+            exits: Mutex::default(),
+        })
     }
 
     /// Names of the labs that are up in the usual places.
@@ -136,17 +144,24 @@ impl Lab {
 
     /// The specification of a process of this lab.
     pub(crate) fn spec(&self, name: &ProcessName) -> Result<&ProcessSpec, LabError> {
-        self.state.processes.iter().find(|spec| spec.name == *name).ok_or_else(|| LabError::Unknown {
-            kind: "process",
-            name: name.to_string(),
-            known: self.state.processes.iter().map(|spec| spec.name.to_string()).collect(),
-        })
+        self.state
+            .processes
+            .iter()
+            .find(|spec| spec.name == *name)
+            .ok_or_else(|| LabError::Unknown {
+                kind: "process",
+                name: name.to_string(),
+                known: self.state.processes.iter().map(|spec| spec.name.to_string()).collect(),
+            })
     }
 
     /// Starts a process without waiting for it.
     pub(crate) fn launch(&self, name: &ProcessName) -> Result<(), LabError> {
         let (_, exit) = self.spec(name)?.spawn()?;
-        self.exits.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), exit);
+        self.exits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.clone(), exit);
         Ok(())
     }
 
@@ -154,14 +169,18 @@ impl Lab {
     pub(crate) async fn await_ready(&self, name: &ProcessName) -> Result<(), LabError> {
         let spec = self.spec(name)?;
         let kube_client = match (&self.state.kube, name) {
-            (Some(node), ProcessName::KubeApiserver) => Some(kube::client(&kube::kubeconfig_path(node, kube::ADMIN)).await?),
+            (Some(node), ProcessName::KubeApiserver) => {
+                Some(kube::client(&kube::kubeconfig_path(node, kube::ADMIN)).await?)
+            }
             (Some(_) | None, _) => None,
         };
         let started = Instant::now();
         loop {
             if spec.state() == ProcessState::Stopped {
                 let exits = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
-                let status = exits.get(name).and_then(|cell| *cell.lock().unwrap_or_else(PoisonError::into_inner));
+                let status = exits
+                    .get(name)
+                    .and_then(|cell| *cell.lock().unwrap_or_else(PoisonError::into_inner));
                 return Err(spec.died(status));
             }
             if self.is_ready(name, kube_client.as_ref()).await {
@@ -202,13 +221,23 @@ impl Lab {
 
     /// Makes the lab's folder and its first state, so that whatever happens next can be cleaned up.
     fn create(options: &LabOptions) -> Result<Self, LabError> {
-        let base = options.base_dir.clone().or_else(|| state::base_dirs().into_iter().next()).unwrap_or_default();
+        let base = options
+            .base_dir
+            .clone()
+            .or_else(|| state::base_dirs().into_iter().next())
+            .unwrap_or_default();
         files::create_dir(&base)?;
         let dir = state::lab_dir(&base, &options.name);
         if let Err(source) = files::create_private_dir(&dir) {
-            return Err(match source.kind() {
-                std::io::ErrorKind::AlreadyExists => LabError::AlreadyUp { name: options.name.clone(), path: dir },
-                _ => LabError::io("create", &dir, source),
+            let taken = source.kind() == std::io::ErrorKind::AlreadyExists;
+            let already_up = LabError::AlreadyUp {
+                name: options.name.clone(),
+                path: dir.clone(),
+            };
+            return Err(if taken {
+                already_up
+            } else {
+                LabError::io("create", &dir, source)
             });
         }
         let state = LabState {
@@ -221,7 +250,12 @@ impl Lab {
             credentials: Credentials::random()?,
             processes: Vec::new(),
         };
-        let lab = Self { dir, state, owned: true, exits: Mutex::default() };
+        let lab = Self {
+            dir,
+            state,
+            owned: true,
+            exits: Mutex::default(),
+        };
         lab.state.write(&lab.dir)?;
         Ok(lab)
     }
@@ -240,7 +274,9 @@ impl Lab {
             mysql_setup::create_accounts(node, &self.state.credentials).await
         }))
         .await?;
-        let Some((source, replicas)) = self.state.mysql.split_first() else { return Ok(()) };
+        let Some((source, replicas)) = self.state.mysql.split_first() else {
+            return Ok(());
+        };
         try_join_all(replicas.iter().map(async |replica| {
             let spec = self.spec(&ProcessName::mysql(&replica.site))?;
             mysql_setup::replicate(replica, spec, source, &self.state.credentials.replication).await
@@ -250,7 +286,12 @@ impl Lab {
     }
 
     async fn start_nats(&self) -> Result<(), LabError> {
-        let names: Vec<ProcessName> = self.state.nats.iter().map(|node| ProcessName::Nats(node.number)).collect();
+        let names: Vec<ProcessName> = self
+            .state
+            .nats
+            .iter()
+            .map(|node| ProcessName::Nats(node.number))
+            .collect();
         for name in &names {
             self.launch(name)?;
         }
@@ -326,7 +367,10 @@ impl Drop for Lab {
 fn sweep_abandoned() {
     for (name, dir) in state::known_labs() {
         let Ok(lab) = Lab::attach_to(&dir) else { continue };
-        if lab.state.owner.is_some_and(|owner| owner.state() == ProcessState::Stopped)
+        if lab
+            .state
+            .owner
+            .is_some_and(|owner| owner.state() == ProcessState::Stopped)
             && let Err(error) = lab.down()
         {
             tracing::warn!(lab = name, %error, "abandoned lab could not be ended");
@@ -341,11 +385,16 @@ fn check_parts(options: &LabOptions) -> Result<(), LabError> {
         (options.kube, Part::Kube),
         (options.valkey, Part::Valkey),
     ];
-    wanted.into_iter().filter(|(wanted, _)| *wanted).try_for_each(|(_, part)| part.check())
+    wanted
+        .into_iter()
+        .filter(|(wanted, _)| *wanted)
+        .try_for_each(|(_, part)| part.check())
 }
 
 /// Runs blocking work beside the asynchronous one.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, LabError> + Send + 'static) -> Result<T, LabError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LabError> + Send + 'static,
+) -> Result<T, LabError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

@@ -53,8 +53,8 @@ pub use access::MysqlAccount;
 pub use error::LabError;
 pub use files::cache_dir;
 pub use install::{
-    ConsoleProgress, KUBE_ASSETS_VARIABLE, Part, Progress, SYSTEM_PACKAGES, SilentProgress, install, kubectl, mysql_client,
-    valkey_client,
+    ConsoleProgress, KUBE_ASSETS_VARIABLE, Part, Progress, SYSTEM_PACKAGES, SilentProgress, install, kubectl,
+    mysql_client, valkey_client,
 };
 pub use lab::Lab;
 pub use options::{LabOptions, SiteOptions, SiteRole};

@@ -22,7 +22,13 @@ const ESTABLISHED_BUDGET: Duration = Duration::from_secs(20);
 /// Minor version of the first API server that evaluates validation rules; older ones cannot apply them.
 const FIRST_MINOR_WITH_RULES: u32 = 25;
 /// Kinds that others refer to, in the order they are applied; kinds that are not named come last.
-const ORDER: &[&str] = &["Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role"];
+const ORDER: &[&str] = &[
+    "Namespace",
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "ClusterRole",
+    "Role",
+];
 
 /// A ServiceAccount by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,9 +66,14 @@ pub(crate) async fn apply(client: &Client, folders: &[PathBuf], namespace: &str)
         let object = apply_one(client, &path, object, namespace).await?;
         if kind == "ServiceAccount" {
             let namespace = object.namespace().unwrap_or_else(|| namespace.to_owned());
-            accounts.push(AccountName { namespace, name: object.name_any() });
+            accounts.push(AccountName {
+                namespace,
+                name: object.name_any(),
+            });
         }
-        let next_is_definition = manifests.peek().is_some_and(|next| self::kind(&next.object) == "CustomResourceDefinition");
+        let next_is_definition = manifests
+            .peek()
+            .is_some_and(|next| self::kind(&next.object) == "CustomResourceDefinition");
         if kind == "CustomResourceDefinition" && !next_is_definition {
             await_definitions(client, &definitions).await?;
         }
@@ -72,14 +83,20 @@ pub(crate) async fn apply(client: &Client, folders: &[PathBuf], namespace: &str)
 }
 
 /// Applies one object and gives it as the server holds it.
-async fn apply_one(client: &Client, path: &Path, object: DynamicObject, namespace: &str) -> Result<DynamicObject, LabError> {
+async fn apply_one(
+    client: &Client,
+    path: &Path,
+    object: DynamicObject,
+    namespace: &str,
+) -> Result<DynamicObject, LabError> {
     let name = object.name_any();
     let kind = kind(&object);
     let doing = || format!("applying {kind} {name} of {}", path.display());
     let types = object.types.clone().unwrap_or_default();
     let kind = GroupVersionKind::try_from(&types).map_err(|error| LabError::kube(doing(), error))?;
-    let (resource, capabilities) =
-        oneshot::pinned_kind(client, &kind).await.map_err(|error| LabError::kube(doing(), error))?;
+    let (resource, capabilities) = oneshot::pinned_kind(client, &kind)
+        .await
+        .map_err(|error| LabError::kube(doing(), error))?;
     let api: Api<DynamicObject> = match capabilities.scope {
         Scope::Cluster => Api::all_with(client.clone(), &resource),
         Scope::Namespaced => {
@@ -88,7 +105,9 @@ async fn apply_one(client: &Client, path: &Path, object: DynamicObject, namespac
         }
     };
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch(&name, &params, &Patch::Apply(&object)).await.map_err(|error| LabError::kube(doing(), error))
+    api.patch(&name, &params, &Patch::Apply(&object))
+        .await
+        .map_err(|error| LabError::kube(doing(), error))
 }
 
 /// Waits until every definition is served.
@@ -106,7 +125,10 @@ async fn await_definitions(client: &Client, names: &[String]) -> Result<(), LabE
 }
 
 async fn evaluates_rules(client: &Client) -> Result<bool, LabError> {
-    let version = client.apiserver_version().await.map_err(|error| LabError::kube("asking for the version", error))?;
+    let version = client
+        .apiserver_version()
+        .await
+        .map_err(|error| LabError::kube("asking for the version", error))?;
     // A provider may write "25+".
     let minor: u32 = version.minor.trim_end_matches('+').parse().unwrap_or(u32::MAX);
     Ok(minor >= FIRST_MINOR_WITH_RULES)
@@ -114,33 +136,48 @@ async fn evaluates_rules(client: &Client) -> Result<bool, LabError> {
 
 /// The objects of all YAML files of a folder, in the order of file names; none when there is no such folder.
 fn read_folder(folder: &Path) -> Result<Vec<Manifest>, LabError> {
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| is_yaml(path)).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| is_yaml(path))
+        .collect();
     paths.sort();
     let mut manifests = Vec::new();
     for path in paths {
         for object in parse(&path, &files::read_text(&path)?)? {
-            manifests.push(Manifest { path: path.clone(), object });
+            manifests.push(Manifest {
+                path: path.clone(),
+                object,
+            });
         }
     }
     Ok(manifests)
 }
 
 fn is_yaml(path: &Path) -> bool {
-    let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let hidden = path
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with('.'));
     let kustomization = path.file_stem().is_some_and(|stem| stem == "kustomization");
     !hidden && !kustomization && path.extension().is_some_and(|end| end == "yaml" || end == "yml")
 }
 
 /// The objects of a YAML text: several documents, empty ones left out, lists opened.
 fn parse(path: &Path, text: &str) -> Result<Vec<DynamicObject>, LabError> {
-    let wrong = |reason: String| LabError::Manifest { path: path.to_path_buf(), reason };
+    let wrong = |reason: String| LabError::Manifest {
+        path: path.to_path_buf(),
+        reason,
+    };
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| wrong(error.to_string()))?;
     let mut objects = Vec::new();
     for mut document in documents.into_iter().filter(|document| !document.is_null()) {
         let items = match document.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => items,
-            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) | None => vec![document],
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) | None => {
+                vec![document]
+            }
         };
         for item in items {
             objects.push(serde_json::from_value(item).map_err(|error| wrong(error.to_string()))?);
@@ -150,7 +187,11 @@ fn parse(path: &Path, text: &str) -> Result<Vec<DynamicObject>, LabError> {
 }
 
 fn kind(object: &DynamicObject) -> String {
-    object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default()
+    object
+        .types
+        .as_ref()
+        .map(|types| types.kind.clone())
+        .unwrap_or_default()
 }
 
 fn rank(kind: &str) -> usize {
@@ -185,14 +226,23 @@ mod tests {
                     - {apiVersion: v1, kind: Namespace, metadata: {name: b}}\n";
         let objects = parse(Path::new("x.yaml"), text).unwrap();
         let names: Vec<_> = objects.iter().map(|object| (kind(object), object.name_any())).collect();
-        assert_eq!(names, [("ServiceAccount".to_owned(), "a".to_owned()), ("Namespace".to_owned(), "b".to_owned())]);
+        assert_eq!(
+            names,
+            [
+                ("ServiceAccount".to_owned(), "a".to_owned()),
+                ("Namespace".to_owned(), "b".to_owned())
+            ]
+        );
         assert!(rank("Namespace") < rank("ServiceAccount") && rank("ServiceAccount") < rank("RoleBinding"));
     }
 
     /// A file that is no manifest is refused with its path.
     #[test]
     fn damaged_files_are_named() {
-        let error = parse(Path::new("folder/x.yaml"), "a: [").map(drop).unwrap_err().to_string();
+        let error = parse(Path::new("folder/x.yaml"), "a: [")
+            .map(drop)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("folder/x.yaml"), "{error}");
     }
 

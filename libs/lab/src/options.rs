@@ -68,7 +68,11 @@ impl SiteOptions {
     /// A site on 127.0.0.1.
     #[must_use]
     pub fn new(name: &str, role: SiteRole) -> Self {
-        Self { name: name.to_owned(), role, host: IpAddr::V4(Ipv4Addr::LOCALHOST) }
+        Self {
+            name: name.to_owned(),
+            role,
+            host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
     }
 }
 
@@ -104,7 +108,14 @@ impl LabOptions {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test-{}-{number}-{hint}", std::process::id());
         let name = name.chars().take(NAME_LENGTH).collect();
-        Self { name, mysql: false, nats: false, kube: false, valkey: false, ..Self::default() }
+        Self {
+            name,
+            mysql: false,
+            nats: false,
+            kube: false,
+            valkey: false,
+            ..Self::default()
+        }
     }
 
     /// Switches MySQL on.
@@ -143,7 +154,9 @@ impl LabOptions {
         let fits = |name: &str| {
             !name.is_empty()
                 && name.len() <= NAME_LENGTH
-                && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.')
+                && name
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.')
         };
         if !fits(&self.name) {
             let reason = format!("{:?} is not 1 to {NAME_LENGTH} letters, digits, '-' or '.'", self.name);
@@ -153,15 +166,27 @@ impl LabOptions {
             let repeated = self.sites.iter().skip(index + 1).any(|other| other.name == site.name);
             if !fits(&site.name) || repeated {
                 let reason = format!("site name {:?} is not usable or not unique", site.name);
-                return Err(LabError::Option { option: "sites", reason });
+                return Err(LabError::Option {
+                    option: "sites",
+                    reason,
+                });
             }
             if !site.host.is_loopback() {
-                let reason = format!("site {} is on {}, which is not a loopback address", site.name, site.host);
-                return Err(LabError::Option { option: "sites", reason });
+                let reason = format!(
+                    "site {} is on {}, which is not a loopback address",
+                    site.name, site.host
+                );
+                return Err(LabError::Option {
+                    option: "sites",
+                    reason,
+                });
             }
         }
         if self.sites.is_empty() && (self.mysql || self.valkey) {
-            return Err(LabError::Option { option: "sites", reason: "there are none".to_owned() });
+            return Err(LabError::Option {
+                option: "sites",
+                reason: "there are none".to_owned(),
+            });
         }
         Ok(())
     }
@@ -175,10 +200,17 @@ mod tests {
     #[test]
     fn unusable_names_are_refused() {
         for name in ["", "../x", "a b", &"x".repeat(41)] {
-            let options = LabOptions { name: name.to_owned(), ..LabOptions::default() };
+            let options = LabOptions {
+                name: name.to_owned(),
+                ..LabOptions::default()
+            };
             assert!(options.check().is_err(), "{name:?}");
         }
-        assert!(LabOptions::for_test("a-very-long-hint-that-would-not-fit-in-a-socket-path").check().is_ok());
+        assert!(
+            LabOptions::for_test("a-very-long-hint-that-would-not-fit-in-a-socket-path")
+                .check()
+                .is_ok()
+        );
         assert_ne!(LabOptions::for_test("x").name, LabOptions::for_test("x").name);
     }
 }

@@ -39,9 +39,17 @@ impl PortPlan {
                 continue;
             }
             fs::write(&file, lab_dir.display().to_string()).map_err(|source| LabError::io("write", &file, source))?;
-            return Ok(Self { next: first, end: first + BLOCK, explicit: explicit.clone(), taken: Vec::new() });
+            return Ok(Self {
+                next: first,
+                end: first + BLOCK,
+                explicit: explicit.clone(),
+                taken: Vec::new(),
+            });
         }
-        Err(LabError::Option { option: "name", reason: "too many labs are up: no block of ports is left".to_owned() })
+        Err(LabError::Option {
+            option: "name",
+            reason: "too many labs are up: no block of ports is left".to_owned(),
+        })
     }
 
     /// A port for `name` on `host`: the one that was asked for, else the next free one of the block.
@@ -50,7 +58,11 @@ impl PortPlan {
             let address = SocketAddr::new(host, port);
             if self.taken.contains(&port) || !is_free(address) {
                 let holder = holder_of(address);
-                return Err(LabError::PortTaken { port: name.to_owned(), address, holder });
+                return Err(LabError::PortTaken {
+                    port: name.to_owned(),
+                    address,
+                    holder,
+                });
             }
             self.taken.push(port);
             return Ok(port);
@@ -64,14 +76,22 @@ impl PortPlan {
                 return Ok(port);
             }
         }
-        Err(LabError::NoFreePort { port: name.to_owned(), host, first, last: self.end })
+        Err(LabError::NoFreePort {
+            port: name.to_owned(),
+            host,
+            first,
+            last: self.end,
+        })
     }
 
     /// Ends the plan; a port that was asked for under a name which nothing uses is an error.
     pub(crate) fn finish(self) -> Result<(), LabError> {
         match self.explicit.into_keys().next() {
             None => Ok(()),
-            Some(name) => Err(LabError::Option { option: "ports", reason: format!("this lab has no port named {name}") }),
+            Some(name) => Err(LabError::Option {
+                option: "ports",
+                reason: format!("this lab has no port named {name}"),
+            }),
         }
     }
 }
@@ -102,6 +122,15 @@ pub(crate) fn holder_of(address: SocketAddr) -> String {
     };
     let link = format!("socket:[{inode}]");
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        // "self" and the like name a process a second time.
+        if !entry
+            .file_name()
+            .to_string_lossy()
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+        {
+            continue;
+        }
         let holds = fs::read_dir(entry.path().join("fd"))
             .into_iter()
             .flatten()
@@ -125,7 +154,9 @@ fn listening_socket(port: u16) -> Option<(u64, u32)> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (_, local_port) = fields.get(1)?.rsplit_once(':')?;
         let matches = u16::from_str_radix(local_port, 16).ok()? == port && *fields.get(3)? == LISTEN;
-        matches.then(|| Some((fields.get(9)?.parse().ok()?, fields.get(7)?.parse().ok()?))).flatten()
+        matches
+            .then(|| Some((fields.get(9)?.parse().ok()?, fields.get(7)?.parse().ok()?)))
+            .flatten()
     })
 }
 

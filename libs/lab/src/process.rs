@@ -111,7 +111,15 @@ impl FromStr for ProcessName {
         let unknown = || LabError::Unknown {
             kind: "process",
             name: text.to_owned(),
-            known: ["mysql-<site>", "nats-<number>", "etcd", "kube-apiserver", "valkey-<site>"].map(str::to_owned).to_vec(),
+            known: [
+                "mysql-<site>",
+                "nats-<number>",
+                "etcd",
+                "kube-apiserver",
+                "valkey-<site>",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
         };
         match text.split_once('-') {
             Some(("mysql", site)) if !site.is_empty() => Ok(Self::mysql(site)),
@@ -177,7 +185,12 @@ impl ProcessId {
 
     /// Time since the process was started; `None` when it has ended.
     pub(crate) fn uptime(self) -> Option<Duration> {
-        let up: f64 = fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()?;
+        let up: f64 = fs::read_to_string("/proc/uptime")
+            .ok()?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()?;
         let ticks_per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
         #[expect(clippy::cast_precision_loss, reason = "ticks since boot stay far below 2^52")]
         let started = self.start_ticks as f64 / ticks_per_second as f64;
@@ -188,7 +201,11 @@ impl ProcessId {
     pub(crate) fn resident_bytes(self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.split_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+        line.split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+            .map(|kibibytes| kibibytes * 1024)
     }
 }
 
@@ -199,7 +216,9 @@ impl ProcessSpec {
 
     /// The process as it was last started, by whichever program.
     pub(crate) fn last_started(&self) -> Option<ProcessId> {
-        fs::read(self.id_file()).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        fs::read(self.id_file())
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
     }
 
     /// Whether it runs now.
@@ -217,7 +236,9 @@ impl ProcessSpec {
             .append(true)
             .open(&self.log)
             .map_err(|source| LabError::io("open", &self.log, source))?;
-        let errors = log.try_clone().map_err(|source| LabError::io("open", &self.log, source))?;
+        let errors = log
+            .try_clone()
+            .map_err(|source| LabError::io("open", &self.log, source))?;
         // setsid(1) calls setsid(2) and then becomes the server, so the process id is the server's.
         let mut child = Command::new("setsid")
             .arg(&self.program)
@@ -230,14 +251,18 @@ impl ProcessSpec {
             .map_err(|error| self.spawn_error(&error))?;
         let pid = i32::try_from(child.id()).unwrap_or_default();
         // A child that has not been waited for keeps its entry, so it can always be looked up here.
-        let id = ProcessId::of(pid).ok_or_else(|| self.spawn_error(&std::io::Error::from(std::io::ErrorKind::NotFound)))?;
+        let id =
+            ProcessId::of(pid).ok_or_else(|| self.spawn_error(&std::io::Error::from(std::io::ErrorKind::NotFound)))?;
         let exit: ExitCell = Arc::default();
         let cell = Arc::clone(&exit);
         std::thread::spawn(move || {
             let status = child.wait().ok();
             *cell.lock().unwrap_or_else(PoisonError::into_inner) = status;
         });
-        let json = serde_json::to_vec(&id).map_err(|source| LabError::State { path: self.id_file(), source })?;
+        let json = serde_json::to_vec(&id).map_err(|source| LabError::State {
+            path: self.id_file(),
+            source,
+        })?;
         files::write_private(&self.id_file(), &json).inspect_err(|_| id.signal(Signal::SIGKILL))?;
         Ok((id, exit))
     }
@@ -278,8 +303,10 @@ impl ProcessSpec {
 /// # Errors
 /// `TimedOut` when one is still there after 15 s (a process in uninterruptible sleep).
 pub(crate) fn kill_all(specs: &[ProcessSpec]) -> Result<(), LabError> {
-    let running: Vec<(&ProcessSpec, ProcessId)> =
-        specs.iter().filter_map(|spec| spec.last_started().map(|id| (spec, id))).collect();
+    let running: Vec<(&ProcessSpec, ProcessId)> = specs
+        .iter()
+        .filter_map(|spec| spec.last_started().map(|id| (spec, id)))
+        .collect();
     for (_, id) in &running {
         id.signal(Signal::SIGKILL);
     }
@@ -337,7 +364,10 @@ mod tests {
     fn another_start_time_is_another_process() {
         let own = ProcessId::own().unwrap();
         assert_eq!(own.state(), ProcessState::Running);
-        let other = ProcessId { start_ticks: own.start_ticks + 1, ..own };
+        let other = ProcessId {
+            start_ticks: own.start_ticks + 1,
+            ..own
+        };
         assert_eq!(other.state(), ProcessState::Stopped);
         other.signal(nix::sys::signal::Signal::SIGKILL);
         assert!(own.uptime().is_some() && other.uptime().is_none());

@@ -44,7 +44,14 @@ impl ServiceProxy {
         selector: &BTreeMap<String, String>,
         sites: BTreeMap<String, SocketAddr>,
     ) -> Result<Self, LabError> {
-        Self::start_on(SocketAddr::from(([127, 0, 0, 1], 0)), client, namespace, selector, sites).await
+        Self::start_on(
+            SocketAddr::from(([127, 0, 0, 1], 0)),
+            client,
+            namespace,
+            selector,
+            sites,
+        )
+        .await
     }
 
     /// Like [`ServiceProxy::start`] on an address of the caller's choice.
@@ -59,19 +66,37 @@ impl ServiceProxy {
         sites: BTreeMap<String, SocketAddr>,
     ) -> Result<Self, LabError> {
         let path = std::path::PathBuf::from(listen.to_string());
-        let listener = TcpListener::bind(listen).await.map_err(|source| LabError::io("listen on", &path, source))?;
-        let address = listener.local_addr().map_err(|source| LabError::io("listen on", &path, source))?;
+        let listener = TcpListener::bind(listen)
+            .await
+            .map_err(|source| LabError::io("listen on", &path, source))?;
+        let address = listener
+            .local_addr()
+            .map_err(|source| LabError::io("listen on", &path, source))?;
         let end = CancellationToken::new();
         let (sender, mut target) = watch::channel(None);
-        let labels = selector.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+        let labels = selector
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect::<Vec<_>>()
+            .join(",");
         let api = Api::namespaced(client, namespace);
         let (listed, first_list) = watch::channel(false);
-        tokio::spawn(end.clone().run_until_cancelled_owned(follow(api, labels, sites, sender, listed)));
-        tokio::spawn(end.clone().run_until_cancelled_owned(accept(listener, target.clone(), end.clone())));
+        tokio::spawn(
+            end.clone()
+                .run_until_cancelled_owned(follow(api, labels, sites, sender, listed)),
+        );
+        tokio::spawn(
+            end.clone()
+                .run_until_cancelled_owned(accept(listener, target.clone(), end.clone())),
+        );
         let proxy_end = end.drop_guard();
         await_first(first_list).await?;
         target.mark_unchanged();
-        Ok(Self { address, target, _end: proxy_end })
+        Ok(Self {
+            address,
+            target,
+            _end: proxy_end,
+        })
     }
 
     /// The address to connect to.
@@ -110,7 +135,11 @@ async fn follow(
     target: watch::Sender<Option<SocketAddr>>,
     listed: watch::Sender<bool>,
 ) {
-    let mut pods = Pods { sites, current: HashMap::new(), listing: HashMap::new() };
+    let mut pods = Pods {
+        sites,
+        current: HashMap::new(),
+        listing: HashMap::new(),
+    };
     loop {
         let mut events = watcher::watcher(api.clone(), watcher::Config::default().labels(&labels)).boxed();
         loop {
@@ -171,7 +200,10 @@ impl Pods {
     fn entry(&self, pod: &Pod) -> Option<(String, SocketAddr)> {
         let site = pod.labels().get(SITE_LABEL)?;
         let deleted = pod.metadata.deletion_timestamp.is_some();
-        self.sites.get(site).filter(|_| !deleted).map(|address| (pod.name_any(), *address))
+        self.sites
+            .get(site)
+            .filter(|_| !deleted)
+            .map(|address| (pod.name_any(), *address))
     }
 
     /// The matching pod whose name comes first; a Service whose selector is right matches one.
@@ -229,7 +261,11 @@ mod tests {
     fn target_follows_the_events() {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let sites = BTreeMap::from([("iad".to_owned(), address(1)), ("pdx".to_owned(), address(2))]);
-        let mut pods = Pods { sites, current: HashMap::new(), listing: HashMap::new() };
+        let mut pods = Pods {
+            sites,
+            current: HashMap::new(),
+            listing: HashMap::new(),
+        };
         assert!(pods.take(Event::Apply(pod("a", "iad"))));
         assert_eq!(pods.target(), Some(address(1)));
         pods.take(Event::Init);

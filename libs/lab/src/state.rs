@@ -168,7 +168,10 @@ impl ValkeyNode {
 
 impl std::fmt::Debug for Account {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Account").field("user", &self.user).finish_non_exhaustive()
+        formatter
+            .debug_struct("Account")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
     }
 }
 
@@ -177,7 +180,10 @@ impl Credentials {
     pub(crate) fn random() -> Result<Self, LabError> {
         const PASSWORD_BYTES: usize = 16;
         let account = |user: &str| -> Result<Account, LabError> {
-            Ok(Account { user: user.to_owned(), password: files::random_hex(PASSWORD_BYTES)? })
+            Ok(Account {
+                user: user.to_owned(),
+                password: files::random_hex(PASSWORD_BYTES)?,
+            })
         };
         Ok(Self {
             bloodraven: account("bloodraven")?,
@@ -193,8 +199,10 @@ impl Credentials {
 impl LabState {
     pub(crate) fn write(&self, dir: &Path) -> Result<(), LabError> {
         let path = dir.join(STATE_FILE);
-        let json =
-            serde_json::to_vec_pretty(self).map_err(|source| LabError::State { path: path.clone(), source })?;
+        let json = serde_json::to_vec_pretty(self).map_err(|source| LabError::State {
+            path: path.clone(),
+            source,
+        })?;
         files::write_private(&path, &json)
     }
 

@@ -60,6 +60,8 @@ impl LabStatus {
     /// Whether every process runs.
     #[must_use]
     pub fn is_all_running(&self) -> bool {
-        self.processes.iter().all(|process| process.state == ProcessState::Running)
+        self.processes
+            .iter()
+            .all(|process| process.state == ProcessState::Running)
     }
 }

@@ -21,7 +21,10 @@ pub(super) struct PrivateApt {
 impl PrivateApt {
     /// Sets a private apt for `suite` up in `dir` and fetches the suite's lists.
     pub(super) fn update(part: Part, dir: &Path, suite: &str) -> Result<Self, LabError> {
-        let apt = Self { part, dir: dir.to_path_buf() };
+        let apt = Self {
+            part,
+            dir: dir.to_path_buf(),
+        };
         for folder in ["lists/partial", "cache/archives/partial", "parts"] {
             files::create_dir(&dir.join(folder))?;
         }
@@ -36,8 +39,13 @@ impl PrivateApt {
 
     /// The packages that installing `packages` on an empty system would bring, themselves included.
     pub(super) fn closure(&self, packages: &[&str]) -> Result<Vec<String>, LabError> {
-        let plan = run(&self.part.to_string(), self.command("apt-get").args(["-qq", "-s", "install"]).args(packages))?;
-        let names = plan.lines().filter_map(|line| line.strip_prefix("Inst ")?.split_whitespace().next());
+        let plan = run(
+            &self.part.to_string(),
+            self.command("apt-get").args(["-qq", "-s", "install"]).args(packages),
+        )?;
+        let names = plan
+            .lines()
+            .filter_map(|line| line.strip_prefix("Inst ")?.split_whitespace().next());
         Ok(names.map(str::to_owned).collect())
     }
 
@@ -45,23 +53,33 @@ impl PrivateApt {
     pub(super) fn download<S: AsRef<str>>(&self, packages: &[S], to: &Path) -> Result<Vec<PathBuf>, LabError> {
         files::create_dir(to)?;
         let mut download = self.command("apt-get");
-        download.args(["-qq", "download"]).args(packages.iter().map(AsRef::as_ref)).current_dir(to);
+        download
+            .args(["-qq", "download"])
+            .args(packages.iter().map(AsRef::as_ref))
+            .current_dir(to);
         run(&self.part.to_string(), &mut download)?;
         let uris = {
             let mut list = self.command("apt-get");
-            list.args(["-qq", "--print-uris", "download"]).args(packages.iter().map(AsRef::as_ref));
+            list.args(["-qq", "--print-uris", "download"])
+                .args(packages.iter().map(AsRef::as_ref));
             // Run elsewhere: apt does not print what lies in its working folder already.
             run(&self.part.to_string(), list.current_dir(self.dir.join("parts")))?
         };
         // 'address' file-name size sum
-        Ok(uris.lines().filter_map(|line| line.split_whitespace().nth(1)).map(|name| to.join(name)).collect())
+        Ok(uris
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(1))
+            .map(|name| to.join(name))
+            .collect())
     }
 
     /// Downloads the files of a source package into `to`.
     pub(super) fn download_source(&self, package: &str, to: &Path) -> Result<(), LabError> {
         files::create_dir(to)?;
         let mut download = self.command("apt-get");
-        download.args(["-qq", "source", "--download-only", package]).current_dir(to);
+        download
+            .args(["-qq", "source", "--download-only", package])
+            .current_dir(to);
         run(&self.part.to_string(), &mut download).map(drop)
     }
 
@@ -87,8 +105,20 @@ pub(super) fn extract(part: Part, package: &Path, root: &Path, left_out: &[&str]
     unpack.arg("--fsys-tarfile").arg(package);
     run_to_file(&what, unpack, tar_file)?;
     let mut extract = Command::new("tar");
-    extract.arg("--directory").arg(root).args(["--extract", "--no-same-owner", "--file"]).arg(&tar_path);
-    for path in ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian"].iter().chain(left_out) {
+    extract
+        .arg("--directory")
+        .arg(root)
+        .args(["--extract", "--no-same-owner", "--file"])
+        .arg(&tar_path);
+    for path in [
+        "usr/share/doc",
+        "usr/share/man",
+        "usr/share/locale",
+        "usr/share/lintian",
+    ]
+    .iter()
+    .chain(left_out)
+    {
         extract.arg(format!("--exclude=./{path}"));
     }
     run(&what, &mut extract)?;
@@ -97,32 +127,51 @@ pub(super) fn extract(part: Part, package: &Path, root: &Path, left_out: &[&str]
 
 fn run_to_file(what: &str, mut command: Command, file: fs::File) -> Result<(), LabError> {
     let line = format!("{command:?}");
-    let fail = |status: String, output: String| LabError::Command { what: what.to_owned(), command: line.clone(), status, output };
+    let fail = |status: String, output: String| LabError::Command {
+        what: what.to_owned(),
+        command: line.clone(),
+        status,
+        output,
+    };
     let child = command.stdout(file).stderr(std::process::Stdio::piped()).spawn();
-    let output = child.and_then(std::process::Child::wait_with_output).map_err(|error| fail(error.to_string(), String::new()))?;
+    let output = child
+        .and_then(std::process::Child::wait_with_output)
+        .map_err(|error| fail(error.to_string(), String::new()))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(fail(output.status.to_string(), files::last_lines(&String::from_utf8_lossy(&output.stderr), 10)))
+    Err(fail(
+        output.status.to_string(),
+        files::last_lines(&String::from_utf8_lossy(&output.stderr), 10),
+    ))
 }
 
 /// The Debian mirror of the system's own apt configuration.
 fn mirror(part: Part) -> Result<String, LabError> {
     let mut list = Command::new("apt-get");
-    list.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]).env("LC_ALL", "C");
+    list.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"])
+        .env("LC_ALL", "C");
     let addresses = run(&part.to_string(), &mut list)?;
     choose_mirror(&addresses).ok_or_else(|| LabError::Install {
         part,
-        reason: "apt's own configuration names no mirror of Debian's main archive (see `apt-get indextargets`)".to_owned(),
+        reason: "apt's own configuration names no mirror of Debian's main archive (see `apt-get indextargets`)"
+            .to_owned(),
     })
 }
 
 /// The first address that looks like Debian's main archive; security archives hold updates only.
 fn choose_mirror(addresses: &str) -> Option<String> {
-    let candidates: Vec<&str> =
-        addresses.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains("security")).collect();
-    let debian = candidates.iter().find(|address| address.trim_end_matches('/').ends_with("debian"));
-    debian.or_else(|| candidates.iter().find(|address| address.contains("debian"))).map(|address| (*address).to_owned())
+    let candidates: Vec<&str> = addresses
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.contains("security"))
+        .collect();
+    let debian = candidates
+        .iter()
+        .find(|address| address.trim_end_matches('/').ends_with("debian"));
+    debian
+        .or_else(|| candidates.iter().find(|address| address.contains("debian")))
+        .map(|address| (*address).to_owned())
 }
 
 fn configuration(dir: &Path) -> String {
@@ -160,7 +209,8 @@ mod tests {
     /// The main archive is taken, whatever else the system's apt reads, and no security archive.
     #[test]
     fn main_archive_is_chosen() {
-        let list = "https://packages.example/apt/\nhttp://mirror.example/debian-security/\nhttp://mirror.example/debian/\n";
+        let list =
+            "https://packages.example/apt/\nhttp://mirror.example/debian-security/\nhttp://mirror.example/debian/\n";
         assert_eq!(choose_mirror(list).as_deref(), Some("http://mirror.example/debian/"));
         assert_eq!(choose_mirror("http://mirror.example/debian-security/\n"), None);
         assert_eq!(choose_mirror(""), None);

@@ -27,16 +27,28 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<String, LabError>
         return Ok(text);
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let shown = if stderr.trim().is_empty() { text.as_str() } else { &stderr };
-    Err(error(command, output.status.to_string(), files::last_lines(shown, OUTPUT_LINES)))
+    let shown = if stderr.trim().is_empty() {
+        text.as_str()
+    } else {
+        &stderr
+    };
+    Err(error(
+        command,
+        output.status.to_string(),
+        files::last_lines(shown, OUTPUT_LINES),
+    ))
 }
 
 /// Finds a program in `PATH`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| {
-        candidate.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|candidate| {
+            candidate
+                .metadata()
+                .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+        })
 }
 
 /// The command line, long arguments shortened.
@@ -67,7 +79,12 @@ mod tests {
         let error = run("mysql", &mut command).unwrap_err();
         assert!(matches!(error, LabError::Command { .. }));
         let text = error.to_string();
-        assert!(["mysql", "sh -c", "exit status: 3", "lost"].iter().all(|word| text.contains(word)), "{text}");
+        assert!(
+            ["mysql", "sh -c", "exit status: 3", "lost"]
+                .iter()
+                .all(|word| text.contains(word)),
+            "{text}"
+        );
     }
 
     /// Programs are found by their executable file only.

@@ -46,7 +46,15 @@ pub(super) const VALKEY: ExtractedPart = ExtractedPart {
     part: Part::Valkey,
     suite: "sid",
     packages: &["valkey-server", "valkey-tools"],
-    left_out_packages: &["gcc-", "systemd", "libsystemd-shared", "libmount", "libblkid", "libselinux", "libpcre2"],
+    left_out_packages: &[
+        "gcc-",
+        "systemd",
+        "libsystemd-shared",
+        "libmount",
+        "libblkid",
+        "libselinux",
+        "libpcre2",
+    ],
     left_out_files: &["usr/lib/*/gconv", "usr/lib/systemd", "etc"],
     programs: &["usr/bin/valkey-server", "usr/bin/valkey-cli"],
 };
@@ -70,17 +78,20 @@ impl ExtractedPart {
         let downloads = dir.join("downloads");
         let archives = apt.download(&packages, &downloads)?;
         // A new version replaces the old one whole, and a half-extracted tree is begun anew.
-        let tree = ExtractedTree { part, root: dir.join("root") };
+        let tree = ExtractedTree {
+            part,
+            root: dir.join("root"),
+        };
         files::remove_all(&tree.root)?;
-        for (index, archive) in archives.iter().enumerate() {
-            progress.step(part, &format!("extracting package {} of {}", index + 1, archives.len()));
+        progress.step(part, &format!("extracting {} packages", archives.len()));
+        for archive in &archives {
             apt::extract(part, archive, &tree.root, self.left_out_files)?;
         }
         remove_other_files(&downloads, &archives)?;
         files::remove_all(&dir.join("apt"))?;
         for program in self.programs {
             progress.step(part, &format!("trying {program}"));
-            let version = run(&part.to_string(), &mut tree.std_command(program)?.arg("--version"))?;
+            let version = run(&part.to_string(), tree.std_command(program)?.arg("--version"))?;
             progress.step(part, version.trim());
         }
         let programs = self.programs.iter().map(|program| tree.root.join(program));
@@ -92,7 +103,10 @@ impl ExtractedTree {
     /// The tree of an installed part.
     pub(crate) fn of(part: Part) -> Result<Self, LabError> {
         part.check()?;
-        Ok(Self { part, root: part.dir().join("root") })
+        Ok(Self {
+            part,
+            root: part.dir().join("root"),
+        })
     }
 
     /// A folder or file of the tree.
@@ -107,7 +121,10 @@ impl ExtractedTree {
         let program = self.path(program);
         for path in [&libraries.join(loader), &program] {
             if !path.exists() {
-                return Err(LabError::NotInstalled { part: self.part, missing: path.clone() });
+                return Err(LabError::NotInstalled {
+                    part: self.part,
+                    missing: path.clone(),
+                });
             }
         }
         let text = |path: &Path| path.display().to_string();

@@ -14,8 +14,13 @@ use crate::error::LabError;
 use crate::files;
 
 const SUITE: &str = "bookworm";
-const PACKAGES: &[&str] =
-    &["golang-1.19-go", "golang-1.19-src", "etcd-server", "kubernetes-client", "golang-github-modern-go-reflect2-dev"];
+const PACKAGES: &[&str] = &[
+    "golang-1.19-go",
+    "golang-1.19-src",
+    "etcd-server",
+    "kubernetes-client",
+    "golang-github-modern-go-reflect2-dev",
+];
 const SOURCE_PACKAGE: &str = "kubernetes";
 /// Import path of the source tree.
 const MODULE: &str = "k8s.io/kubernetes";
@@ -42,7 +47,11 @@ pub(super) fn binaries() -> [PathBuf; 2] {
 /// Downloads, builds, and gives the files to be summed.
 pub(super) fn install(progress: &dyn Progress) -> Result<Vec<PathBuf>, LabError> {
     let dir = Part::Kube.dir();
-    let build = Build { progress, scratch: dir.join("build"), downloads: dir.join("downloads") };
+    let build = Build {
+        progress,
+        scratch: dir.join("build"),
+        downloads: dir.join("downloads"),
+    };
     let archives = build.download()?;
     build.step("extracting packages");
     let root = build.scratch.join("root");
@@ -66,7 +75,11 @@ pub(super) fn install(progress: &dyn Progress) -> Result<Vec<PathBuf>, LabError>
     build.step("removing the build folder");
     make_removable(&build.scratch)?;
     files::remove_all(&build.scratch)?;
-    Ok(["etcd", "kube-apiserver", "kubectl"].map(|program| bin.join(program)).into_iter().chain(archives).collect())
+    Ok(["etcd", "kube-apiserver", "kubectl"]
+        .map(|program| bin.join(program))
+        .into_iter()
+        .chain(archives)
+        .collect())
 }
 
 impl Build<'_> {
@@ -91,7 +104,9 @@ impl Build<'_> {
     fn unpack_source(&self) -> Result<String, LabError> {
         self.step("unpacking the source");
         let entries = fs::read_dir(&self.downloads).map_err(|source| LabError::io("read", &self.downloads, source))?;
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
         let archive = names
             .filter(|name| name.starts_with("kubernetes_") && name.contains(".orig.tar."))
             .max()
@@ -100,7 +115,9 @@ impl Build<'_> {
         files::remove_all(&source)?;
         files::create_dir(&source)?;
         let mut tar = Command::new("tar");
-        tar.arg("--directory").arg(&source).args(["--extract", "--strip-components=1", "--file"]);
+        tar.arg("--directory")
+            .arg(&source)
+            .args(["--extract", "--strip-components=1", "--file"]);
         run("kube", tar.arg(self.downloads.join(&archive)))?;
         upstream_version(&archive).ok_or_else(|| fail(&format!("no version in the archive name {archive}")))
     }
@@ -108,18 +125,27 @@ impl Build<'_> {
     /// The two changes without which this source does not work when compiled by Go 1.18 or newer: a newer `reflect2`,
     /// and validation that took an empty string for null.
     fn patch_source(&self) -> Result<(), LabError> {
-        let packaged = self.scratch.join("root/usr/share/gocode/src/github.com/modern-go/reflect2");
+        let packaged = self
+            .scratch
+            .join("root/usr/share/gocode/src/github.com/modern-go/reflect2");
         let vendored = self.source().join("vendor/github.com/modern-go/reflect2");
         files::remove_all(&vendored)?;
-        run("kube", Command::new("cp").arg("--recursive").arg(&packaged).arg(&vendored))?;
+        run(
+            "kube",
+            Command::new("cp").arg("--recursive").arg(&packaged).arg(&vendored),
+        )?;
         let old = "if data == nil || reflect.DeepEqual(reflect.Zero(reflect.TypeOf(data)), reflect.ValueOf(data)) {";
-        for file in ["vendor/github.com/go-openapi/validate/type.go", "vendor/k8s.io/kube-openapi/pkg/validation/validate/type.go"] {
+        for file in [
+            "vendor/github.com/go-openapi/validate/type.go",
+            "vendor/k8s.io/kube-openapi/pkg/validation/validate/type.go",
+        ] {
             let path = self.source().join(file);
             let text = files::read_text(&path)?;
             if !text.contains(old) {
                 return Err(fail(&format!("{file} is not the source this was written for")));
             }
-            fs::write(&path, text.replace(old, "if data == nil {")).map_err(|source| LabError::io("write", &path, source))?;
+            fs::write(&path, text.replace(old, "if data == nil {"))
+                .map_err(|source| LabError::io("write", &path, source))?;
         }
         Ok(())
     }
@@ -129,24 +155,37 @@ impl Build<'_> {
         self.step("generating the API description");
         let source = self.source();
         let generator = self.scratch.join("openapi-gen");
-        self.go_build(&format!("{MODULE}/vendor/k8s.io/kube-openapi/cmd/openapi-gen"), &generator, "")?;
+        self.go_build(
+            &format!("{MODULE}/vendor/k8s.io/kube-openapi/cmd/openapi-gen"),
+            &generator,
+            "",
+        )?;
         let mut packages = BTreeSet::new();
         for top in ["pkg", "vendor/k8s.io"] {
             marked_packages(&source, Path::new(top), &mut packages)?;
         }
-        let inputs: Vec<String> = packages.into_iter().map(|folder| format!("{MODULE}/{folder}")).collect();
+        let inputs: Vec<String> = packages
+            .into_iter()
+            .map(|folder| format!("{MODULE}/{folder}"))
+            .collect();
         let mut generate = self.go_environment(Command::new(&generator));
-        generate.current_dir(&source).args(["--v", "0", "--logtostderr", "--input-dirs", &inputs.join(",")]);
+        generate
+            .current_dir(&source)
+            .args(["--v", "0", "--logtostderr", "--input-dirs", &inputs.join(",")]);
         generate.args(["--output-package", &format!("{MODULE}/pkg/generated/openapi")]);
         generate.args(["--output-file-base", "zz_generated.openapi"]);
-        generate.args(["--go-header-file", "vendor/k8s.io/code-generator/hack/boilerplate.go.txt"]);
+        generate.args([
+            "--go-header-file",
+            "vendor/k8s.io/code-generator/hack/boilerplate.go.txt",
+        ]);
         generate.arg("--report-filename").arg(self.scratch.join("violations"));
         run("kube", &mut generate).map(drop)
     }
 
     fn go_build(&self, package: &str, output: &Path, linker_flags: &str) -> Result<(), LabError> {
         let mut go = self.go_environment(Command::new(self.scratch.join("root/usr/lib/go-1.19/bin/go")));
-        go.current_dir(self.source()).args(["build", "-trimpath", "-ldflags", linker_flags, "-o"]);
+        go.current_dir(self.source())
+            .args(["build", "-trimpath", "-ldflags", linker_flags, "-o"]);
         run("kube", go.arg(output).arg(package)).map(drop)
     }
 
@@ -168,7 +207,10 @@ impl Build<'_> {
 fn marked_packages(source: &Path, folder: &Path, found: &mut BTreeSet<String>) -> Result<(), LabError> {
     let skipped = ["testdata", "code-generator", "sample-apiserver"];
     let path = source.join(folder);
-    for entry in fs::read_dir(&path).map_err(|error| LabError::io("read", &path, error))?.flatten() {
+    for entry in fs::read_dir(&path)
+        .map_err(|error| LabError::io("read", &path, error))?
+        .flatten()
+    {
         let name = entry.file_name();
         let relative = folder.join(&name);
         if entry.path().is_dir() {
@@ -203,7 +245,9 @@ fn linker_flags(version: &str) -> String {
     let mut flags = "-s -w".to_owned();
     for package in ["component-base", "client-go/pkg"] {
         let place = format!("{MODULE}/vendor/k8s.io/{package}/version");
-        flags.push_str(&format!(" -X {place}.gitVersion=v{version} -X {place}.gitMajor={major} -X {place}.gitMinor={minor}"));
+        flags.push_str(&format!(
+            " -X {place}.gitVersion=v{version} -X {place}.gitMajor={major} -X {place}.gitMinor={minor}"
+        ));
     }
     flags
 }
@@ -221,7 +265,10 @@ fn make_removable(folder: &Path) -> Result<(), LabError> {
 }
 
 fn fail(reason: &str) -> LabError {
-    LabError::Install { part: Part::Kube, reason: reason.to_owned() }
+    LabError::Install {
+        part: Part::Kube,
+        reason: reason.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -231,8 +278,14 @@ mod tests {
     /// The real version is read from Debian's archive names and handed to the linker.
     #[test]
     fn version_of_the_archive() {
-        assert_eq!(upstream_version("kubernetes_1.20.5+really1.20.2.orig.tar.gz").as_deref(), Some("1.20.2"));
-        assert_eq!(upstream_version("kubernetes_1.36.4+ds.orig.tar.xz").as_deref(), Some("1.36.4"));
+        assert_eq!(
+            upstream_version("kubernetes_1.20.5+really1.20.2.orig.tar.gz").as_deref(),
+            Some("1.20.2")
+        );
+        assert_eq!(
+            upstream_version("kubernetes_1.36.4+ds.orig.tar.xz").as_deref(),
+            Some("1.36.4")
+        );
         assert_eq!(upstream_version("kubernetes.tar"), None);
         assert!(linker_flags("1.20.2").contains("client-go/pkg/version.gitMinor=20"));
     }

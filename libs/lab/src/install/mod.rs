@@ -115,11 +115,14 @@ impl FromStr for Part {
     type Err = LabError;
 
     fn from_str(text: &str) -> Result<Self, LabError> {
-        Self::ALL.into_iter().find(|part| part.to_string() == text).ok_or_else(|| LabError::Unknown {
-            kind: "part",
-            name: text.to_owned(),
-            known: Self::ALL.map(|part| part.to_string()).to_vec(),
-        })
+        Self::ALL
+            .into_iter()
+            .find(|part| part.to_string() == text)
+            .ok_or_else(|| LabError::Unknown {
+                kind: "part",
+                name: text.to_owned(),
+                known: Self::ALL.map(|part| part.to_string()).to_vec(),
+            })
     }
 }
 
@@ -182,7 +185,10 @@ pub fn kubectl() -> Result<PathBuf, LabError> {
     if own.is_file() {
         return Ok(own);
     }
-    command::find_program("kubectl").ok_or(LabError::NotInstalled { part: Part::Kube, missing: own })
+    command::find_program("kubectl").ok_or(LabError::NotInstalled {
+        part: Part::Kube,
+        missing: own,
+    })
 }
 
 /// The NATS server program.
@@ -207,13 +213,18 @@ pub(crate) fn library_layout() -> (&'static str, &'static str) {
 }
 
 fn assets_override() -> Option<PathBuf> {
-    std::env::var_os(KUBE_ASSETS_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+    std::env::var_os(KUBE_ASSETS_VARIABLE)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
 }
 
 /// Refuses to begin when programs are missing, and says all of them at once.
 fn check_tools(parts: &[Part]) -> Result<(), LabError> {
-    let mut missing: Vec<(&str, &str)> =
-        TOOLS.iter().copied().filter(|(program, _)| command::find_program(program).is_none()).collect();
+    let mut missing: Vec<(&str, &str)> = TOOLS
+        .iter()
+        .copied()
+        .filter(|(program, _)| command::find_program(program).is_none())
+        .collect();
     let python_is_there = !missing.iter().any(|(program, _)| *program == "python3");
     if parts.contains(&Part::Nats) && python_is_there && !nats::has_pip() {
         missing.push(("pip (python3 -m pip)", "python3-pip"));

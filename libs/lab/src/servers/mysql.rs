@@ -43,16 +43,28 @@ pub(crate) fn plan(
     };
     if node.socket.as_os_str().len() > SOCKET_PATH_LENGTH {
         let reason = format!("{} is too long for a Unix socket", node.socket.display());
-        return Err(LabError::Option { option: "base_dir", reason });
+        return Err(LabError::Option {
+            option: "base_dir",
+            reason,
+        });
     }
     let tree = ExtractedTree::of(Part::Mysql)?;
     let mut command = tree.command("usr/sbin/mysqld")?.into_iter();
     let program = PathBuf::from(command.next().unwrap_or_default());
-    let args = command.chain([format!("--defaults-file={}", node.config_file.display())]).collect();
+    let args = command
+        .chain([format!("--defaults-file={}", node.config_file.display())])
+        .collect();
     files::create_private_dir(&dir).map_err(|source| LabError::io("create", &dir, source))?;
-    let text = format!("{}{}\n", configuration(&tree, &node, options), options.mysqld_config.join("\n"));
+    let text = format!(
+        "{}{}\n",
+        configuration(&tree, &node, options),
+        options.mysqld_config.join("\n")
+    );
     files::write_private(&node.config_file, text.as_bytes())?;
-    let listening = [("mysql".to_owned(), node.address()), ("admin".to_owned(), node.admin_address())];
+    let listening = [
+        ("mysql".to_owned(), node.address()),
+        ("admin".to_owned(), node.admin_address()),
+    ];
     let spec = ProcessSpec {
         name,
         program,
@@ -70,7 +82,10 @@ pub(crate) fn plan(
 pub(crate) fn unpack_data(node: &MysqlNode, template: &Path) -> Result<(), LabError> {
     files::create_dir(&node.data_dir)?;
     let mut tar = Command::new("tar");
-    tar.arg("--directory").arg(&node.data_dir).args(["--extract", "--file"]).arg(template);
+    tar.arg("--directory")
+        .arg(&node.data_dir)
+        .args(["--extract", "--file"])
+        .arg(template);
     run(&format!("mysql-{}", node.site), &mut tar)?;
     let identity = format!("[auto]\nserver-uuid={}\n", node.server_uuid);
     files::write_private(&node.data_dir.join("auto.cnf"), identity.as_bytes())
@@ -108,13 +123,24 @@ fn make_template(tree: &ExtractedTree, archive: &Path) -> Result<(), LabError> {
     text.push_str(&format!("innodb_redo_log_capacity={INITIAL_REDO_CAPACITY}\n"));
     files::write_private(&config, text.as_bytes())?;
     let mut initialise = tree.std_command("usr/sbin/mysqld")?;
-    initialise.arg(format!("--defaults-file={}", config.display())).args(["--initialize-insecure", "--skip-log-bin"]);
+    initialise
+        .arg(format!("--defaults-file={}", config.display()))
+        .args(["--initialize-insecure", "--skip-log-bin"]);
     run("mysql", &mut initialise)?;
     // Left out: what identifies one server, and spare files that every server makes for itself.
     let temporary = archive.with_extension("new");
     let mut tar = Command::new("tar");
-    tar.args(["--exclude=./auto.cnf", "--exclude=./ibtmp1", "--exclude=./#innodb_redo/*_tmp", "--sparse", "--create"]);
-    run("mysql", tar.arg("--directory").arg(&data).arg("--file").arg(&temporary).arg("."))?;
+    tar.args([
+        "--exclude=./auto.cnf",
+        "--exclude=./ibtmp1",
+        "--exclude=./#innodb_redo/*_tmp",
+        "--sparse",
+        "--create",
+    ]);
+    run(
+        "mysql",
+        tar.arg("--directory").arg(&data).arg("--file").arg(&temporary).arg("."),
+    )?;
     fs::rename(&temporary, archive).map_err(|source| LabError::io("rename", &temporary, source))
 }
 
@@ -122,7 +148,11 @@ fn make_template(tree: &ExtractedTree, archive: &Path) -> Result<(), LabError> {
 fn folders(tree: &ExtractedTree) -> String {
     let root = tree.path("usr");
     let root = root.display();
-    let user = if nix::unistd::geteuid().is_root() { "user=root\n" } else { "" };
+    let user = if nix::unistd::geteuid().is_root() {
+        "user=root\n"
+    } else {
+        ""
+    };
     format!(
         "[mysqld]\nbasedir={root}\nplugin_dir={root}/lib/mysql/plugin\nlc_messages_dir={root}/share/mysql\n\
          character_sets_dir={root}/share/mysql/charsets\nsecure_file_priv=NULL\n{user}"
@@ -198,7 +228,14 @@ temptable_max_ram=2M
 fn random_uuid() -> Result<String, LabError> {
     let hex = files::random_hex(16)?;
     let part = |range| hex.get(range).unwrap_or_default();
-    Ok(format!("{}-{}-4{}-8{}-{}", part(0..8), part(8..12), part(13..16), part(17..20), part(20..32)))
+    Ok(format!(
+        "{}-{}-4{}-8{}-{}",
+        part(0..8),
+        part(8..12),
+        part(13..16),
+        part(17..20),
+        part(20..32)
+    ))
 }
 
 #[cfg(test)]

@@ -21,8 +21,12 @@ const CONTROLLER_SCHEMA: &str = "bloodraven";
 
 /// A session as `root` over the server's Unix socket.
 pub(crate) async fn connect_root(site: &str, socket: &Path) -> Result<Conn, LabError> {
-    let opts = OptsBuilder::default().user(Some("root")).socket(Some(socket.display().to_string()));
-    Conn::new(opts).await.map_err(|source| LabError::mysql(site, "connecting over the Unix socket", source))
+    let opts = OptsBuilder::default()
+        .user(Some("root"))
+        .socket(Some(socket.display().to_string()));
+    Conn::new(opts)
+        .await
+        .map_err(|source| LabError::mysql(site, "connecting over the Unix socket", source))
 }
 
 /// Client options for an account over TCP.
@@ -41,9 +45,15 @@ pub(crate) fn tcp_opts(address: std::net::SocketAddr, account: &Account, schema:
 /// afterwards, so that no server holds a transaction which the others lack.
 pub(crate) async fn create_accounts(node: &MysqlNode, credentials: &Credentials) -> Result<(), LabError> {
     let mut conn = connect_root(&node.site, &node.socket).await?;
-    let mut statements = vec!["SET SESSION sql_log_bin = 0".to_owned(), "SET GLOBAL read_only = OFF".to_owned()];
+    let mut statements = vec![
+        "SET SESSION sql_log_bin = 0".to_owned(),
+        "SET GLOBAL read_only = OFF".to_owned(),
+    ];
     for account in [&credentials.bloodraven, &credentials.replication, &credentials.app] {
-        statements.push(format!("CREATE USER '{}'@'%' IDENTIFIED BY '{}'", account.user, account.password));
+        statements.push(format!(
+            "CREATE USER '{}'@'%' IDENTIFIED BY '{}'",
+            account.user, account.password
+        ));
     }
     let controller = &credentials.bloodraven.user;
     statements.extend([
@@ -52,7 +62,10 @@ pub(crate) async fn create_accounts(node: &MysqlNode, credentials: &Credentials)
         format!("GRANT {CONTROLLER_PRIVILEGES} ON *.* TO '{controller}'@'%'"),
         format!("GRANT SELECT ON performance_schema.* TO '{controller}'@'%'"),
         format!("GRANT EVENT ON {CONTROLLER_SCHEMA}.* TO '{controller}'@'%'"),
-        format!("GRANT REPLICATION SLAVE ON *.* TO '{}'@'%'", credentials.replication.user),
+        format!(
+            "GRANT REPLICATION SLAVE ON *.* TO '{}'@'%'",
+            credentials.replication.user
+        ),
         format!("GRANT ALL ON app.* TO '{}'@'%'", credentials.app.user),
         "SET GLOBAL super_read_only = ON".to_owned(),
         "RESET BINARY LOGS AND GTIDS".to_owned(),
@@ -88,7 +101,10 @@ pub(crate) async fn replicate(
             .await
             .map_err(|source| LabError::mysql(site, "SHOW REPLICA STATUS", source))?;
         let runs = |column: &str| {
-            status.as_ref().and_then(|row| row.get_opt::<String, _>(column)).is_some_and(|value| value.is_ok_and(|text| text == "Yes"))
+            status
+                .as_ref()
+                .and_then(|row| row.get_opt::<String, _>(column))
+                .is_some_and(|value| value.is_ok_and(|text| text == "Yes"))
         };
         if runs("Replica_IO_Running") && runs("Replica_SQL_Running") {
             disconnect(conn).await;

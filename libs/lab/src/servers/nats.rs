@@ -35,7 +35,10 @@ pub(crate) fn plan(
             log: lab_dir.join(name.to_string()).join("nats.log"),
         });
     }
-    let routes: Vec<String> = nodes.iter().map(|node| format!("nats-route://{}:{}", node.host, node.cluster_port)).collect();
+    let routes: Vec<String> = nodes
+        .iter()
+        .map(|node| format!("nats-route://{}:{}", node.host, node.cluster_port))
+        .collect();
     let mut planned = Vec::new();
     for node in nodes {
         let name = ProcessName::Nats(node.number);
@@ -44,7 +47,10 @@ pub(crate) fn plan(
         let config = dir.join("nats.conf");
         let text = configuration(&node, lab_name, &dir, &routes, credentials);
         files::write_private(&config, text.as_bytes())?;
-        let listening = [("client".to_owned(), node.address()), ("monitoring".to_owned(), node.monitoring_address())];
+        let listening = [
+            ("client".to_owned(), node.address()),
+            ("monitoring".to_owned(), node.monitoring_address()),
+        ];
         let spec = ProcessSpec {
             name,
             program: program.clone(),
@@ -61,21 +67,33 @@ pub(crate) fn plan(
 
 /// Whether the server serves clients and, through the cluster, JetStream.
 pub(crate) async fn is_ready(node: &NatsNode) -> bool {
-    http::get(node.monitoring_address(), "/healthz").await.is_some_and(|(status, _)| status == 200)
+    http::get(node.monitoring_address(), "/healthz")
+        .await
+        .is_some_and(|(status, _)| status == 200)
 }
 
 /// Whether the cluster has elected the leader without which no stream can be made.
 pub(crate) async fn has_meta_leader(node: &NatsNode) -> bool {
-    let Some((200, body)) = http::get(node.monitoring_address(), "/jsz").await else { return false };
-    let Ok(json) = serde_json::from_str::<serde_json::Value>(&body) else { return false };
+    let Some((200, body)) = http::get(node.monitoring_address(), "/jsz").await else {
+        return false;
+    };
+    let Ok(json) = serde_json::from_str::<serde_json::Value>(&body) else {
+        return false;
+    };
     let cluster = json.get("meta_cluster");
-    let leader = cluster.and_then(|cluster| cluster.get("leader")).and_then(serde_json::Value::as_str);
-    let size = cluster.and_then(|cluster| cluster.get("cluster_size")).and_then(serde_json::Value::as_u64);
+    let leader = cluster
+        .and_then(|cluster| cluster.get("leader"))
+        .and_then(serde_json::Value::as_str);
+    let size = cluster
+        .and_then(|cluster| cluster.get("cluster_size"))
+        .and_then(serde_json::Value::as_u64);
     leader.is_some_and(|name| !name.is_empty()) && size == Some(u64::from(SERVERS))
 }
 
 fn configuration(node: &NatsNode, lab_name: &str, dir: &Path, routes: &[String], credentials: &Credentials) -> String {
-    let user = |account: &crate::state::Account| format!("{{ user: \"{}\", password: \"{}\" }}", account.user, account.password);
+    let user = |account: &crate::state::Account| {
+        format!("{{ user: \"{}\", password: \"{}\" }}", account.user, account.password)
+    };
     format!(
         "server_name: n{number}\nlisten: {client}\nhttp: {monitoring}\nlog_file: \"{log}\"\n\
          jetstream {{ store_dir: \"{store}\", max_mem: 64MB, max_file: 1GB, sync_interval: always }}\n\

@@ -30,11 +30,15 @@ pub(crate) fn plan(
         port: ports.take(&name.to_string(), site.host)?,
         log: dir.join("valkey.log"),
     };
-    let mut command = ExtractedTree::of(Part::Valkey)?.command("usr/bin/valkey-server")?.into_iter();
+    let mut command = ExtractedTree::of(Part::Valkey)?
+        .command("usr/bin/valkey-server")?
+        .into_iter();
     let program = PathBuf::from(command.next().unwrap_or_default());
     files::create_private_dir(&dir).map_err(|source| LabError::io("create", &dir, source))?;
     let config = dir.join("valkey.conf");
-    let follow = primary.map(|primary| format!("replicaof {} {}\n", primary.host, primary.port)).unwrap_or_default();
+    let follow = primary
+        .map(|primary| format!("replicaof {} {}\n", primary.host, primary.port))
+        .unwrap_or_default();
     let password = &account.password;
     let text = format!(
         "bind {host}\nport {port}\ndir {dir}\nlogfile {log}\ndaemonize no\nsave \"\"\nappendonly no\nprotected-mode no\n\
@@ -61,10 +65,14 @@ pub(crate) fn plan(
 pub(crate) async fn is_ready(node: &ValkeyNode, account: &Account) -> bool {
     let ask = async {
         let mut stream = TcpStream::connect(node.address()).await?;
-        stream.write_all(format!("AUTH {}\r\nPING\r\n", account.password).as_bytes()).await?;
+        stream
+            .write_all(format!("AUTH {}\r\nPING\r\n", account.password).as_bytes())
+            .await?;
         let mut answer = [0_u8; b"+OK\r\n+PONG\r\n".len()];
         stream.read_exact(&mut answer).await?;
         Ok::<bool, std::io::Error>(answer == *b"+OK\r\n+PONG\r\n")
     };
-    tokio::time::timeout(std::time::Duration::from_secs(1), ask).await.is_ok_and(|result| result.unwrap_or(false))
+    tokio::time::timeout(std::time::Duration::from_secs(1), ask)
+        .await
+        .is_ok_and(|result| result.unwrap_or(false))
 }
