@@ -12,6 +12,7 @@
 pub mod claim;
 pub mod deadlines;
 pub mod history;
+pub mod judge;
 pub mod planned;
 pub mod roles;
 pub mod topology;
