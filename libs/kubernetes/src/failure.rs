@@ -107,8 +107,8 @@ impl std::fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::response::{StatusCause, StatusDetails};
     use rstest::rstest;
+    use serde_json::json;
 
     fn key() -> GroupKey {
         GroupKey::new("default", "orders")
@@ -146,13 +146,8 @@ mod tests {
     /// Only a 404 that names the object says that the object is gone; a resource that is not served does not.
     #[test]
     fn an_unserved_resource_is_no_deleted_group() {
-        let named = |name: &str| StatusDetails {
-            name: name.to_owned(),
-            ..StatusDetails::default()
-        };
-        let absent = Status::failure("gone", "NotFound")
-            .with_code(404)
-            .with_details(named("orders"));
+        let details = serde_json::from_value(json!({ "name": "orders" })).unwrap();
+        let absent = Status::failure("gone", "NotFound").with_code(404).with_details(details);
         let error = Failure::Answered(absent.boxed()).of_group(&key(), "7");
         assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
         let error = answered(404).of_group(&key(), "7");
@@ -162,13 +157,7 @@ mod tests {
     /// A patch of a group that was made again under its name is a conflict, not an invalid write. spec: PF-CLM-08
     #[test]
     fn another_uid_is_a_conflict() {
-        let details = StatusDetails {
-            causes: vec![StatusCause {
-                field: "metadata.uid".to_owned(),
-                ..StatusCause::default()
-            }],
-            ..StatusDetails::default()
-        };
+        let details = serde_json::from_value(json!({ "causes": [{ "field": "metadata.uid" }] })).unwrap();
         let status = Status::failure("immutable", "Invalid")
             .with_code(422)
             .with_details(details);

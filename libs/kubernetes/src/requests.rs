@@ -57,6 +57,14 @@ impl GroupRequests {
         self.write(self.client.request(request)).await
     }
 
+    /// Merge patch of the status. The server ignores a uid in it.
+    pub(crate) async fn merge_status(&self, key: &GroupKey, body: &Value) -> Result<Value, Failure> {
+        let request = resource(key).patch_subresource(STATUS, &key.name, &patch_params(), &Patch::Merge(body));
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        self.bound(request.uri_mut());
+        self.write(self.client.request(request)).await
+    }
+
     /// JSON patch of the status: the only patch of a status for which the server checks a condition on the uid.
     pub(crate) async fn patch_status(&self, key: &GroupKey, operations: &Value) -> Result<Value, Failure> {
         let request = resource(key).patch_subresource(STATUS, &key.name, &patch_params(), &Patch::Merge(operations));

@@ -60,12 +60,17 @@ impl KubernetesStore {
         self.events.flush().await;
     }
 
-    /// Makes the first status of a group that has none: a JSON patch has nothing to add to.
+    /// Makes the first status of a group that has none: a JSON patch has nothing to add to. The version that was read
+    /// stands for the uid: no other object ever has it.
     async fn first_sites(&self, group: &Group, update: &SitesUpdate) -> Result<(), StoreError> {
-        let mut status = group.status.clone();
-        status.active_site.clone_from(&update.active_site);
-        status.sites.clone_from(&update.sites);
-        self.write_status(group, &status).await.map(drop)
+        let body = json!({
+            "metadata": { "resourceVersion": group.resource_version },
+            "status": { "activeSite": update.active_site, "sites": update.sites },
+        });
+        let answer = self.requests.merge_status(&group.key, &body).await;
+        answer
+            .map(drop)
+            .map_err(|failure| failure.of_group(&group.key, group.resource_version.as_str()))
     }
 }
 
