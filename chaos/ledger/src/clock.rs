@@ -1,6 +1,7 @@
 //! The ledger's own time: a wall-clock anchor taken once per run, carried on by the monotonic clock.
 //!
-//! A clock step during a run, which is one of the faults it has to sit through, so moves no recorded time.
+//! A clock step during a run, which is one of the faults it has to sit through, so moves no recorded time. Runs that share
+//! a store are compared by their anchors: between their starts the wall clock has to be right.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -11,6 +11,8 @@ use crate::{DamagedWrite, ServerUuid};
 
 /// The most rows of a table that has no natural end.
 const ROWS: usize = 12;
+/// The most samples of damage in the table; the JSON has more.
+const SAMPLES: usize = 5;
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,7 +189,7 @@ impl Report {
             return Ok(());
         }
         let mut table = table(&[kind, "key", "acknowledged by", "acked", "now held by"], 5);
-        for write in samples {
+        for write in samples.iter().take(SAMPLES) {
             table.add_row([
                 format!("id {}", write.id),
                 write.key.to_string(),

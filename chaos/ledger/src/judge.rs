@@ -89,7 +89,8 @@ pub fn judge(mut history: History, survivors: &[SurvivingTable]) -> Result<Repor
         unknown: unconfirmed(UnconfirmedKind::Unknown),
         refused: unconfirmed(UnconfirmedKind::Refused),
         unrecorded: unrecorded(&history, &first.rows),
-        overlap_ms: overlaps.iter().map(|overlap| overlap.ms).sum(),
+        // Folded, not summed: the sum of no floats is -0.0, and it would be printed so.
+        overlap_ms: overlaps.iter().fold(0.0, |sum, overlap| sum + overlap.ms),
         overlaps,
         write_outage_ms: outage::longest(gaps.iter()).map_or(0.0, |outage| outage.ms),
         outages: noteworthy(&history, &gaps),

@@ -21,6 +21,33 @@
 //! *intact* (same key), *STOLEN* (the id holds another key) or *GONE* (no such id).
 //!
 //! How overlap and outage are defined stands in [`overlap`] and [`outage`].
+//!
+//! # Use
+//!
+//! ```no_run
+//! use bloodraven_ledger::{Ledger, Options, Survivor, connect, prepare, report};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options::new(vec!["127.0.0.1:3306".to_owned()], "app", "secret".into());
+//! let mut primary = connect("127.0.0.1:20000", &options.user, &options.password).await?;
+//! prepare(&mut primary, &options.table_name()?).await?;
+//!
+//! let store = std::path::Path::new("ledger.sqlite");
+//! let running = Ledger::start(&options, store)?;
+//! let before = running.now();
+//! // … the switchover …
+//! let after = running.now();
+//! running.stop().await?;
+//!
+//! let (name, endpoint) = ("pdx".to_owned(), "127.0.0.1:20002".to_owned());
+//! let survivor = Survivor { name, endpoint, user: options.user, password: options.password };
+//! let report = report(store, &[survivor]).await?;
+//! println!("{report}");
+//! println!("{:?}", report.outage_between(before, after));
+//! assert!(report.is_clean());
+//! # Ok(())
+//! # }
+//! ```
 
 mod classify;
 mod clock;

@@ -1,9 +1,10 @@
 //! The store outside the group: a SQLite file fed by one thread, so that recording never slows a writer.
 //!
 //! The thread commits whatever has arrived since its last commit, at once: a record waits for the commit before it and
-//! for nothing else, which keeps the delay far below 50 ms. In WAL mode a commit is a write to the page cache, so a
-//! committed record outlives a kill of the ledger. A write that was acknowledged in the last instant before a kill and
-//! not yet committed here is found in the surviving history by its key and reported as *unrecorded*.
+//! for nothing else, which keeps the delay far below 50 ms. A commit in WAL mode is a write to the page cache, so a
+//! committed record outlives a kill of the ledger; it is not flushed to the disk before the run ends, for a flush would
+//! compete with those of the servers that are measured. A write that was acknowledged in the last instant before a kill
+//! and not yet committed here is found in the surviving history by its key and reported as *unrecorded*.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -188,7 +189,7 @@ impl Store {
             connection.busy_timeout(Duration::from_secs(10))?;
             // The answer to journal_mode is a row, so it is asked for and left unread.
             connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-            connection.pragma_update(None, "synchronous", "NORMAL")?;
+            connection.pragma_update(None, "synchronous", "OFF")?;
             connection.pragma_query_value(None, "user_version", |row| row.get(0))
         };
         read().map_err(|source| self.failed(source))
@@ -235,7 +236,9 @@ fn record_all(mut connection: Connection, records: &Receiver<Record>, run_id: &s
         }
         transaction.commit()?;
     }
-    // Leaves one file behind when nobody else has the store open; a reader may, and then the WAL stays, which is as good.
+    // A finished run is flushed. It also becomes one file, unless a reader has the store open: then the WAL stays, which
+    // is as good.
+    connection.pragma_update(None, "synchronous", "FULL")?;
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
