@@ -53,9 +53,12 @@ impl Count {
     }
 }
 
+/// The names of test targets that need real servers; those that begin with `e2e` do too.
+pub(crate) const SERVER_TARGETS: [&str; 7] = ["real", "lab", "server", "kube", "mysql", "nats", "valkey"];
+
 /// Whether a test target of this name needs real servers.
 pub(crate) fn needs_servers(target: &str) -> bool {
-    matches!(target, "real" | "lab" | "server") || target.starts_with("e2e")
+    SERVER_TARGETS.contains(&target) || target.starts_with("e2e")
 }
 
 /// The names of the workspace's test targets for which `wanted` holds.

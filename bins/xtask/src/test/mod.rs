@@ -4,8 +4,8 @@
 //! build the programs ─► install the lab ─► unit and property tests ─► documentation examples ─► tests on real servers
 //! ```
 //!
-//! A test on real servers is one whose test target is named `real`, `lab`, `server` or `e2e…`; everything else is a
-//! unit or property test. A level that fails does not keep the next from running.
+//! A test on real servers is one whose test target is named so ([`level::SERVER_TARGETS`]); everything else is a unit
+//! or property test. A level that fails does not keep the next from running.
 
 mod cargo_test;
 mod level;
@@ -14,6 +14,7 @@ mod nextest;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
+use bloodraven_lab::Part;
 
 use crate::workspace::Workspace;
 use level::{Count, Level};
@@ -73,10 +74,12 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     Ok(())
 }
 
-/// Builds the programs that the tests start.
+/// Builds the programs that the tests start, and brings the servers they need.
 fn prepare(workspace: &Workspace) -> anyhow::Result<()> {
     println!("== building the programs ==");
-    workspace.build_programs()
+    workspace.build_programs()?;
+    println!("\n== installing the lab ==");
+    crate::lab::install(&Part::ALL)
 }
 
 fn report(counts: &[(Level, Count)]) {

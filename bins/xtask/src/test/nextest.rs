@@ -6,11 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use super::level::{Count, Level};
+use super::level::{Count, Level, SERVER_TARGETS};
 use crate::workspace::Workspace;
-
-/// Test targets that need real servers, in nextest's filter language.
-const SERVER_TESTS: &str = "(kind(test) & binary(/^(real|lab|server|e2e.*)$/))";
 
 /// How many tests on real servers run at once: each has mysqld, NATS and an API server of its own.
 const SERVER_THREADS: &str = "2";
@@ -90,10 +87,11 @@ pub(crate) fn run(workspace: &Workspace, level: Level, filter: Option<&str>) -> 
 }
 
 fn nextest(workspace: &Workspace, verb: &str, level: Level, filter: Option<&str>) -> Command {
+    let server_tests = format!("(kind(test) & binary(/^({}|e2e.*)$/))", SERVER_TARGETS.join("|"));
     let expression = if level == Level::Lab {
-        SERVER_TESTS.to_owned()
+        server_tests
     } else {
-        format!("not {SERVER_TESTS}")
+        format!("not {server_tests}")
     };
     let mut command = workspace.cargo(["nextest", verb, "--workspace", "-E", &expression]);
     command.args(filter);
