@@ -2,13 +2,14 @@
 
 #[cfg(test)]
 mod on_real_servers {
+    use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
     use bloodraven_lab::{Lab, LabOptions, MysqlAccount, ProcessName, SiteOptions, SiteRole};
     use bloodraven_ledger::{
-        Ledger, Options, Report, Running, Survivor, TableName, judge, load, prepare, read, report,
+        Ledger, Options, Report, Running, Survivor, TableName, WriterNumber, judge, load, prepare, read, report,
     };
     use mysql_async::Conn;
     use mysql_async::prelude::Queryable;
@@ -207,6 +208,49 @@ mod on_real_servers {
             report.per_server[0].server.as_str(),
             scene.lab.site("iad").unwrap().server_uuid
         );
+    }
+
+    /// Writes under way when a server freezes are given up and are of unknown outcome; the server executes some of them
+    /// when it goes on, and that is no damage. A restarted client goes on over a new connection (spec: SB-01).
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_frozen_primary_leaves_writes_of_unknown_outcome() {
+        let scene = Scene::up("ledger-freeze", &["iad"]).await;
+        let running = scene.write(&["iad"]);
+        more_acknowledged(&running, 100).await;
+        scene.lab.pause(&ProcessName::mysql("iad")).await.unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while running.counts().unknown < 4 {
+            assert!(
+                Instant::now() < deadline,
+                "{:?}, 4 unknown were wanted",
+                running.counts()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        scene.lab.resume(&ProcessName::mysql("iad")).await.unwrap();
+        more_acknowledged(&running, 100).await;
+        assert!(running.restart_writer(WriterNumber(2)) && !running.restart_writer(WriterNumber(4)));
+        more_acknowledged(&running, 100).await;
+        running.stop().await.unwrap();
+
+        let (history, _) = load(&scene.store()).unwrap();
+        let sessions = |writer| {
+            let writes = history
+                .acknowledged
+                .iter()
+                .filter(|write| write.writer == WriterNumber(writer));
+            writes.map(|write| write.session).collect::<BTreeSet<_>>().len()
+        };
+        assert_eq!((0..4).map(sessions).collect::<Vec<_>>(), [2, 2, 3, 2]);
+        let report = scene.report(&["iad"]).await;
+        assert!(report.is_clean(), "{:?}", report.reasons);
+        assert_eq!(errors(&report, "statement-timeout"), 4);
+        assert_eq!(report.unknown.present + report.unknown.absent, 4);
+        assert!(
+            report.unknown.present > 0,
+            "a server that goes on executes what it had received"
+        );
+        assert_eq!(report.unrecorded, 0);
     }
 
     /// Two planned moves, there and back, are clean on both survivors, and each has its own outage
