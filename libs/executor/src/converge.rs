@@ -1,0 +1,160 @@
+//! Follower convergence: every follower replicates straight from the primary, and none loses a transaction for it.
+
+use bloodraven_failover::claim::{self, Claim};
+use bloodraven_failover::topology::{Convergence, convergence};
+use bloodraven_gtid::GtidSet;
+use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ReplicationSource, ServerAddress};
+use bloodraven_types::group::SiteSpec;
+use bloodraven_types::words::{ConvergenceReason, ConvergenceState};
+use bloodraven_types::{GroupKey, ServerUuid, SiteName};
+
+use crate::hands::Hands;
+
+/// What a pass over one follower came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Converged {
+    /// Whether it follows the primary.
+    pub state: ConvergenceState,
+    /// Why.
+    pub reason: ConvergenceReason,
+    /// Transactions that the primary does not have.
+    pub divergent: Option<GtidSet>,
+    /// What went wrong.
+    pub detail: Option<String>,
+}
+
+/// Looks at one follower and re-points it when it should and may be (PF-TOP-04).
+///
+/// Containment is checked before and after `STOP REPLICA`, which closes the race with the applier; replication metadata is not reset.
+/// The claim must be free and the primary unchanged, read uncached under the follower's authority lock.
+/// `None` means that somebody else holds the sites, or that the primary is another one by now.
+pub async fn converge<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    key: &GroupKey,
+    primary: &SiteSpec,
+    follower: &SiteSpec,
+) -> Option<Converged> {
+    match try_converge(hands, key, primary, follower).await {
+        Ok(converged) => converged,
+        Err(error) => {
+            let reason = if error.is_no_answer() {
+                ConvergenceReason::ProbeFailed
+            } else {
+                ConvergenceReason::MutationFailed
+            };
+            Some(Converged {
+                state: ConvergenceState::Pending,
+                reason,
+                divergent: None,
+                detail: Some(error.to_string()),
+            })
+        }
+    }
+}
+
+async fn try_converge<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    key: &GroupKey,
+    primary: &SiteSpec,
+    follower: &SiteSpec,
+) -> Result<Option<Converged>, DatabaseError> {
+    let follower_address = ServerAddress::administrative(follower);
+    let mut session = hands.sessions.checked(&follower_address).await?;
+    let (judged, _) = judge(hands, primary, &mut session).await?;
+    if let Some(done) = judged {
+        hands.sessions.put(session);
+        return Ok(Some(done));
+    }
+    session.take_authority().await?;
+    if !still_free(hands, key, &primary.name).await {
+        return Ok(None);
+    }
+    session.stop_replica().await?;
+    let (judged, _) = judge(hands, primary, &mut session).await?;
+    if let Some(done) = judged.filter(|done| done.state == ConvergenceState::Blocked) {
+        session.release_authority().await?;
+        hands.sessions.put(session);
+        return Ok(Some(done));
+    }
+    tracing::info!(group = %key, site = %follower.name, primary = %primary.name, "replication source convergence started");
+    session
+        .change_source(&ReplicationSource {
+            host: primary.host.clone(),
+            port: primary.port,
+        })
+        .await?;
+    session.start_replica().await?;
+    session.release_authority().await?;
+    hands.sessions.put(session);
+    Ok(Some(Converged {
+        state: ConvergenceState::Pending,
+        reason: ConvergenceReason::SourceMismatch,
+        divergent: None,
+        detail: Some("re-pointed to the primary; the threads are starting".to_owned()),
+    }))
+}
+
+/// The follower is read first, then the primary: a transaction on its way never looks like a divergence (report B10).
+async fn judge<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    primary: &SiteSpec,
+    session: &mut D::Session,
+) -> Result<(Option<Converged>, ServerUuid), DatabaseError> {
+    let follower = session.observe().await?;
+    if follower.is_writable() {
+        let writable = Converged {
+            state: ConvergenceState::Blocked,
+            reason: ConvergenceReason::SourceMismatch,
+            divergent: None,
+            detail: Some("the follower is writable; it is fenced before it is re-pointed".to_owned()),
+        };
+        return Ok((Some(writable), follower.server_uuid));
+    }
+    let mut on_primary = hands.sessions.checked(&ServerAddress::administrative(primary)).await?;
+    let (primary_uuid, primary_set) = on_primary.executed().await?;
+    hands.sessions.put(on_primary);
+    let malformed = |site: &SiteName, set: &str| DatabaseError::Malformed {
+        site: site.clone(),
+        statement: "SELECT @@GLOBAL.gtid_executed".to_owned(),
+        detail: format!("{set:?} is no GTID set"),
+    };
+    let executed: GtidSet = follower
+        .gtid_executed
+        .parse()
+        .map_err(|_| malformed(&session.address().site, &follower.gtid_executed))?;
+    let reference: GtidSet = primary_set
+        .parse()
+        .map_err(|_| malformed(&primary.name, &primary_set))?;
+    let channel = follower.channels.first();
+    let follows = channel.is_some_and(|channel| {
+        channel.source_uuid == Some(primary_uuid)
+            || (channel.source_uuid.is_none()
+                && channel.source_host == primary.host
+                && channel.source_port == primary.port)
+    });
+    let running = follower.channels.len() == 1 && channel.is_some_and(bloodraven_ports::Channel::is_running);
+    let judged = match convergence(&executed, &reference, follows, running) {
+        Convergence::Repoint => None,
+        Convergence::Done(state, reason) => Some(Converged {
+            state,
+            reason,
+            divergent: (state == ConvergenceState::Blocked).then(|| executed.subtract(&reference)),
+            detail: None,
+        }),
+    };
+    Ok((judged, primary_uuid))
+}
+
+async fn still_free<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    key: &GroupKey,
+    primary: &SiteName,
+) -> bool {
+    match hands.store.get(key).await {
+        Ok(group) => claim::holder(&group) == Claim::Free && group.status.active_site.as_ref() == Some(primary),
+        Err(error) => {
+            tracing::debug!(group = %key, %error, "the claim cannot be read; the follower is left as it is");
+            false
+        }
+    }
+}

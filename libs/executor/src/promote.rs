@@ -1,0 +1,302 @@
+//! Promotion: what an earlier attempt reached, detach, gate, open, confirm. The only place that opens a target.
+
+use std::time::Duration;
+
+use bloodraven_failover::judge::{self, Bound, GateShut, TargetState};
+use bloodraven_gtid::GtidSet;
+use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ServerAddress, ServerObservation};
+use bloodraven_types::command::PromoteTarget;
+use bloodraven_types::fact::{Fact, Promoted, PromotionFailed, PromotionReach};
+use bloodraven_types::{Group, Reason, SiteName};
+
+use crate::hands::{Hands, LossWindow, Order, Refused, Superseded};
+use crate::probe;
+
+/// Before an attempt that failed with a reachable target is repeated.
+const RETRY: Duration = Duration::from_millis(200);
+/// How long a peer may be silent at the gate before the run goes back: one repeat of a probe, not a loss window.
+const PEER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What one attempt came to.
+enum Attempt {
+    Told(Fact),
+    Again(String),
+}
+
+struct Promotion<'a, D: Database, S: GroupStore, C: Clock> {
+    hands: &'a Hands<D, S, C>,
+    order: &'a Order<PromoteTarget>,
+    superseded: &'a Superseded,
+    fenced: GtidSet,
+    target_loss: LossWindow,
+    source_loss: LossWindow,
+    peer_silent_since: Option<Duration>,
+    /// How far this process, or an earlier one as far as the target shows it, may have changed the target.
+    reached: PromotionReach,
+}
+
+/// Promotes the target (PF-PRO-01 to PF-PRO-09).
+///
+/// # Errors
+/// [`Refused`] when the record no longer asks for it.
+pub async fn promote<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    order: &Order<PromoteTarget>,
+    superseded: &Superseded,
+) -> Result<Fact, Refused> {
+    let Ok(fenced) = order.command.gtid_set.parse::<GtidSet>() else {
+        let detail = format!("the fenced set cannot be parsed: {:?}", order.command.gtid_set);
+        return Ok(failed(
+            Reason::InvalidGTID,
+            detail,
+            PromotionReach::NothingWritten,
+            Vec::new(),
+        ));
+    };
+    let mut promotion = Promotion {
+        hands,
+        order,
+        superseded,
+        fenced,
+        target_loss: LossWindow::default(),
+        source_loss: LossWindow::default(),
+        peer_silent_since: None,
+        reached: PromotionReach::NothingWritten,
+    };
+    loop {
+        match promotion.attempt().await? {
+            Attempt::Told(fact) => return Ok(fact),
+            Attempt::Again(detail) => {
+                tracing::warn!(run = %order.about.run_id, detail, "the promotion is not through yet; trying again");
+                if hands.clock.now().after(RETRY) >= order.command.deadline {
+                    return Ok(promotion.out_of_time(detail));
+                }
+            }
+        }
+        if superseded.is_set() {
+            return Err(Refused::Superseded);
+        }
+        hands.clock.sleep(RETRY).await;
+    }
+}
+
+impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
+    async fn attempt(&mut self) -> Result<Attempt, Refused> {
+        let command = &self.order.command;
+        let group = self
+            .hands
+            .claimed(&self.order.about, command.deadline, self.superseded)
+            .await?;
+        if let Err(shut) = judge::promotable(&group, &command.target) {
+            return Ok(Attempt::Told(self.shut(shut)));
+        }
+        let Some(site) = group.site(&command.target) else {
+            let detail = format!("site \"{}\" is not in spec.sites", command.target);
+            return Ok(Attempt::Told(failed(
+                Reason::UnknownSite,
+                detail,
+                self.reached,
+                Vec::new(),
+            )));
+        };
+        let address = ServerAddress::administrative(site);
+        match self.on_target(&address).await? {
+            Ok(attempt) => Ok(attempt),
+            Err(error) => Ok(self.target_failed(&error)),
+        }
+    }
+
+    fn target_failed(&mut self, error: &DatabaseError) -> Attempt {
+        if self.target_loss.failed(error, self.hands.clock.monotonic()) {
+            return Attempt::Told(failed(Reason::TargetLost, error.to_string(), self.reached, Vec::new()));
+        }
+        Attempt::Again(error.to_string())
+    }
+
+    /// Everything that happens on the one pinned target session.
+    async fn on_target(&mut self, address: &ServerAddress) -> Result<Result<Attempt, DatabaseError>, Refused> {
+        let mut session = match self.hands.sessions.checked(address).await {
+            Ok(session) => session,
+            Err(error) => return Ok(Err(error)),
+        };
+        match session.take_authority().await {
+            Ok(taken) => {
+                if let Some(ended) = taken.ended {
+                    tracing::warn!(%address, session = ended, "ended the session of an older authority");
+                }
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+        let group = self
+            .hands
+            .claimed(&self.order.about, self.order.command.deadline, self.superseded)
+            .await?;
+        let outcome = self.detach_and_open(&mut session, &group).await?;
+        if outcome.is_ok() && session.release_authority().await.is_ok() {
+            self.hands.sessions.put(session);
+        }
+        Ok(outcome)
+    }
+
+    async fn detach_and_open(
+        &mut self,
+        session: &mut D::Session,
+        group: &Group,
+    ) -> Result<Result<Attempt, DatabaseError>, Refused> {
+        let mut target = match session.observe().await {
+            Ok(target) => target,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.target_loss.answered();
+        match judge::target_state(&target, self.bound()) {
+            TargetState::Changed { reason, detail } => {
+                return Ok(Ok(Attempt::Told(failed(reason, detail, self.reached, Vec::new()))));
+            }
+            TargetState::Unexplained { detail } => {
+                let ambiguous = vec![self.order.command.target.clone()];
+                let fact = failed(Reason::ExecuteFailed, detail, PromotionReach::Writable, ambiguous);
+                return Ok(Ok(Attempt::Told(fact)));
+            }
+            TargetState::Opened => self.reached = PromotionReach::Writable,
+            TargetState::Detached => self.reached = PromotionReach::NothingWritten,
+            TargetState::Replica => {
+                self.reached = PromotionReach::NothingWritten;
+                match self.detach(session).await {
+                    Ok(detached) => target = detached,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+        }
+        self.gate_and_open(session, group, &target).await
+    }
+
+    /// Stops and forgets the channel: from here on nothing reaches the target but what the gate lets through.
+    async fn detach(&self, session: &mut D::Session) -> Result<ServerObservation, DatabaseError> {
+        session.stop_replica().await?;
+        session.reset_replica_all().await?;
+        session.observe().await
+    }
+
+    /// The gate is read in one go with the claim, all in parallel, and the write follows it at once (PF-PRO-02).
+    async fn gate_and_open(
+        &mut self,
+        session: &mut D::Session,
+        known: &Group,
+        target: &ServerObservation,
+    ) -> Result<Result<Attempt, DatabaseError>, Refused> {
+        let command = &self.order.command;
+        let claimed = self.hands.claimed(&self.order.about, command.deadline, self.superseded);
+        let except = [&command.target];
+        let probed = probe::sites(&self.hands.sessions, known, &except);
+        // A site that was added since `known` was read has no answer here, so the gate takes it for unreadable.
+        let (group, answers) = futures::join!(claimed, probed);
+        let group = group?;
+        let gate = judge::gate(
+            &group,
+            (&command.source, &command.target),
+            self.bound(),
+            target,
+            &answers,
+        );
+        let peers = match gate {
+            Ok(peers) => peers,
+            Err(shut) => return Ok(Ok(self.refused_by_gate(shut))),
+        };
+        self.source_loss.answered();
+        self.peer_silent_since = None;
+        if self.reached != PromotionReach::Writable || !target.serves_writes() {
+            self.reached = PromotionReach::MayBeWritable;
+            if let Err(error) = session.open_for_writes().await {
+                if !error.may_have_happened() && !error.is_no_answer() {
+                    self.reached = PromotionReach::NothingWritten;
+                }
+                return Ok(Err(error));
+            }
+        }
+        Ok(self.confirm(session, peers.silent_readers).await)
+    }
+
+    /// Read back on the same session: the same server, and it takes writes.
+    async fn confirm(
+        &mut self,
+        session: &mut D::Session,
+        unreachable_peers: Vec<SiteName>,
+    ) -> Result<Attempt, DatabaseError> {
+        let opened = session.observe().await?;
+        match judge::target_state(&opened, self.bound()) {
+            TargetState::Opened if opened.serves_writes() => Ok(Attempt::Told(Fact::Promoted(Promoted {
+                target_server_uuid: opened.server_uuid,
+                confirmation_time: self.hands.clock.now(),
+                unreachable_peers,
+            }))),
+            TargetState::Opened | TargetState::Detached | TargetState::Replica => {
+                self.reached = PromotionReach::MayBeWritable;
+                Ok(Attempt::Again(
+                    "the target does not read writable right after it was opened".to_owned(),
+                ))
+            }
+            TargetState::Changed { reason, detail } => Ok(Attempt::Told(failed(
+                reason,
+                detail,
+                PromotionReach::MayBeWritable,
+                Vec::new(),
+            ))),
+            TargetState::Unexplained { detail } => {
+                let ambiguous = vec![self.order.command.target.clone()];
+                Ok(Attempt::Told(failed(
+                    Reason::ExecuteFailed,
+                    detail,
+                    PromotionReach::Writable,
+                    ambiguous,
+                )))
+            }
+        }
+    }
+
+    /// A silent source has its loss window, a silent peer a moment; everything else is final (PF-PRO-03, PF-PRO-04).
+    fn refused_by_gate(&mut self, shut: GateShut) -> Attempt {
+        if !shut.transient || self.reached != PromotionReach::NothingWritten {
+            return Attempt::Told(self.shut(shut));
+        }
+        let now = self.hands.clock.monotonic();
+        let over = if shut.reason == Reason::SourceLost {
+            self.source_loss.silent(now)
+        } else {
+            now.saturating_sub(*self.peer_silent_since.get_or_insert(now)) >= PEER_PATIENCE
+        };
+        if over {
+            Attempt::Told(self.shut(shut))
+        } else {
+            Attempt::Again(shut.detail)
+        }
+    }
+
+    fn shut(&self, shut: GateShut) -> Fact {
+        failed(shut.reason, shut.detail, self.reached, shut.ambiguous_sites)
+    }
+
+    fn out_of_time(&self, detail: String) -> Fact {
+        let reason = match self.reached {
+            PromotionReach::NothingWritten => Reason::PromotionAborted,
+            PromotionReach::MayBeWritable | PromotionReach::Writable => Reason::PromotionUnconfirmed,
+        };
+        failed(reason, detail, self.reached, Vec::new())
+    }
+
+    fn bound(&self) -> Bound<'_> {
+        Bound {
+            source_server_uuid: self.order.command.source_server_uuid,
+            target_server_uuid: self.order.command.target_server_uuid,
+            fenced: &self.fenced,
+        }
+    }
+}
+
+fn failed(reason: Reason, detail: String, reached: PromotionReach, ambiguous_sites: Vec<SiteName>) -> Fact {
+    Fact::PromotionFailed(PromotionFailed {
+        reason,
+        detail,
+        reached,
+        ambiguous_sites,
+    })
+}

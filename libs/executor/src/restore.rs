@@ -1,0 +1,215 @@
+//! Going back on the target: read-only again and a running replica of the source, as it was before the promotion.
+
+use std::time::Duration;
+
+use bloodraven_gtid::GtidSet;
+use bloodraven_ports::{
+    Clock, Database, DatabaseError, DatabaseSession, GroupStore, ReplicationSource, ServerAddress, ServerObservation,
+};
+use bloodraven_types::Group;
+use bloodraven_types::command::RestoreTarget;
+use bloodraven_types::fact::{Fact, TargetRestored, UnfenceFailed, UnfenceObstacle};
+
+use crate::hands::{Hands, LossWindow, Order, Refused, Superseded};
+use crate::probe;
+
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What one attempt came to.
+enum Attempt {
+    Told(Fact),
+    Again(String),
+}
+
+/// Brings the target back (PF-RBK-02, PF-RBK-03, PF-RBK-07).
+///
+/// The record has it from the promoter that nothing was written to the target, so a target that cannot be read does not
+/// keep the source fenced: it is reported as not restored.
+///
+/// # Errors
+/// [`Refused`] when the record no longer asks for it.
+pub async fn restore_target<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    order: &Order<RestoreTarget>,
+    superseded: &Superseded,
+) -> Result<Fact, Refused> {
+    let mut loss = LossWindow::default();
+    loop {
+        let detail = match attempt(hands, order, superseded).await? {
+            Ok(Attempt::Told(fact)) => return Ok(fact),
+            Ok(Attempt::Again(detail)) => {
+                loss.answered();
+                detail
+            }
+            Err(error) => {
+                if loss.failed(&error, hands.clock.monotonic()) {
+                    return Ok(not_restored(true, error.to_string()));
+                }
+                error.to_string()
+            }
+        };
+        tracing::warn!(run = %order.about.run_id, detail, "the target is not restored yet; trying again");
+        // The unfence needs its share of the rollback's time: the target gets half of it.
+        let half = order.command.deadline.since(hands.clock.now()) < bloodraven_failover::deadlines::ROLLBACK / 2;
+        if half {
+            return Ok(not_restored(false, detail));
+        }
+        if superseded.is_set() {
+            return Err(Refused::Superseded);
+        }
+        hands.clock.sleep(RETRY).await;
+    }
+}
+
+async fn attempt<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    order: &Order<RestoreTarget>,
+    superseded: &Superseded,
+) -> Result<Result<Attempt, DatabaseError>, Refused> {
+    let command = &order.command;
+    let group = hands.claimed(&order.about, command.deadline, superseded).await?;
+    let Some(site) = group.site(&command.target) else {
+        return Ok(Ok(Attempt::Told(not_restored(
+            true,
+            format!("site \"{}\" is gone", command.target),
+        ))));
+    };
+    let address = ServerAddress::administrative(site);
+    let mut session = match hands.sessions.checked(&address).await {
+        Ok(session) => session,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Err(error) = session.take_authority().await {
+        return Ok(Err(error));
+    }
+    hands.claimed(&order.about, command.deadline, superseded).await?;
+    let outcome = on_target(hands, order, &group, &mut session).await;
+    if outcome.is_ok() && session.release_authority().await.is_ok() {
+        hands.sessions.put(session);
+    }
+    Ok(outcome)
+}
+
+async fn on_target<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    order: &Order<RestoreTarget>,
+    group: &Group,
+    session: &mut D::Session,
+) -> Result<Attempt, DatabaseError> {
+    let command = &order.command;
+    let target = session.observe().await?;
+    if target.server_uuid != command.target_server_uuid {
+        let detail = format!(
+            "the target is server {} now; it is left for a reclone",
+            target.server_uuid
+        );
+        return Ok(Attempt::Told(not_restored(target.super_read_only, detail)));
+    }
+    let sets = (
+        target.gtid_executed.parse::<GtidSet>(),
+        command.gtid_set.parse::<GtidSet>(),
+    );
+    let (Ok(executed), Ok(fenced)) = sets else {
+        return Ok(Attempt::Told(not_restored(
+            target.super_read_only,
+            "the target's set cannot be parsed".to_owned(),
+        )));
+    };
+    let extra = executed.subtract(&fenced);
+    if !extra.is_empty() {
+        let detail = format!(
+            "the target holds {} transactions outside the fenced set: {extra}",
+            extra.count()
+        );
+        return Ok(Attempt::Told(obstacle(
+            UnfenceObstacle::TargetHasOtherTransactions,
+            detail,
+            order,
+        )));
+    }
+    if !target.super_read_only {
+        tracing::warn!(run = %order.about.run_id, "planned failover: could not restore the target's super_read_only yet");
+        session.set_super_read_only().await?;
+    }
+    replicate_again(hands, order, group, session).await
+}
+
+/// The channel goes only toward a verified source (PF-RBK-07).
+async fn replicate_again<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    order: &Order<RestoreTarget>,
+    group: &Group,
+    session: &mut D::Session,
+) -> Result<Attempt, DatabaseError> {
+    let command = &order.command;
+    let target = session.observe().await?;
+    if !target.super_read_only {
+        return Ok(Attempt::Again(
+            "super_read_only does not read ON on the target".to_owned(),
+        ));
+    }
+    if is_replicating(&target) {
+        return Ok(Attempt::Told(restored()));
+    }
+    if target.channels.is_empty() {
+        let Some(source) = group.site(&command.source) else {
+            return Ok(Attempt::Told(not_restored(
+                true,
+                format!("site \"{}\" is gone", command.source),
+            )));
+        };
+        match probe::one(&hands.sessions, source).await {
+            Ok(answer) if answer.server_uuid == command.source_server_uuid => {}
+            Ok(answer) => {
+                let detail = format!(
+                    "the source is server {} now; the target is left for a reclone",
+                    answer.server_uuid
+                );
+                return Ok(Attempt::Told(not_restored(true, detail)));
+            }
+            Err(error) => {
+                let detail = format!("the source cannot be verified: {error}");
+                return Ok(Attempt::Told(not_restored(true, detail)));
+            }
+        }
+        session
+            .change_source(&ReplicationSource {
+                host: source.host.clone(),
+                port: source.port,
+            })
+            .await?;
+    }
+    session.start_replica().await?;
+    Ok(Attempt::Again(
+        "the target's replication threads are starting".to_owned(),
+    ))
+}
+
+fn is_replicating(target: &ServerObservation) -> bool {
+    !target.channels.is_empty() && target.channels.iter().all(bloodraven_ports::Channel::is_running)
+}
+
+fn restored() -> Fact {
+    Fact::TargetRestored(TargetRestored {
+        super_read_only: true,
+        replicating: true,
+        detail: String::new(),
+    })
+}
+
+fn not_restored(super_read_only: bool, detail: String) -> Fact {
+    Fact::TargetRestored(TargetRestored {
+        super_read_only,
+        replicating: false,
+        detail,
+    })
+}
+
+fn obstacle(cause: UnfenceObstacle, detail: String, order: &Order<RestoreTarget>) -> Fact {
+    Fact::UnfenceFailed(UnfenceFailed {
+        cause,
+        detail,
+        target_replicating: false,
+        ambiguous_sites: vec![order.command.target.clone()],
+    })
+}

@@ -1,0 +1,203 @@
+//! Unfencing the source: every step decided live, and only the run's own fence is ever lifted.
+
+use std::time::Duration;
+
+use bloodraven_failover::judge::{self, Answers};
+use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ServerAddress, ServerObservation};
+use bloodraven_types::command::UnfenceSource;
+use bloodraven_types::fact::{Fact, TargetRestored, UnfenceFailed, UnfenceObstacle, Unfenced};
+use bloodraven_types::{Group, SiteName};
+
+use crate::hands::{Hands, LossWindow, Order, Refused, Superseded};
+use crate::probe;
+
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What one attempt came to.
+enum Attempt {
+    Told(Fact),
+    Again(String),
+}
+
+/// Makes the source writable again (PF-RBK-02 to PF-RBK-09).
+///
+/// # Errors
+/// [`Refused`] when the record no longer asks for it.
+pub async fn unfence<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    order: &Order<UnfenceSource>,
+    superseded: &Superseded,
+) -> Result<Fact, Refused> {
+    let mut loss = LossWindow::default();
+    loop {
+        let detail = match attempt(hands, order, superseded).await? {
+            Ok(Attempt::Told(fact)) => return Ok(fact),
+            Ok(Attempt::Again(detail)) => {
+                loss.answered();
+                detail
+            }
+            Err(error) => {
+                let over = loss.failed(&error, hands.clock.monotonic());
+                if over || (error.is_no_answer() && !order.command.retry) {
+                    return Ok(failed(
+                        UnfenceObstacle::SourceLost,
+                        error.to_string(),
+                        false,
+                        Vec::new(),
+                    ));
+                }
+                error.to_string()
+            }
+        };
+        tracing::warn!(run = %order.about.run_id, detail, "the source is not unfenced yet; trying again");
+        if hands.clock.now().after(RETRY) >= order.command.deadline {
+            return Ok(failed(UnfenceObstacle::StatementsFailed, detail, false, Vec::new()));
+        }
+        if superseded.is_set() {
+            return Err(Refused::Superseded);
+        }
+        hands.clock.sleep(RETRY).await;
+    }
+}
+
+async fn attempt<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    order: &Order<UnfenceSource>,
+    superseded: &Superseded,
+) -> Result<Result<Attempt, DatabaseError>, Refused> {
+    let command = &order.command;
+    let group = hands.claimed(&order.about, command.deadline, superseded).await?;
+    let Some(site) = group.site(&command.source) else {
+        let detail = format!("site \"{}\" is not in spec.sites", command.source);
+        return Ok(Ok(Attempt::Told(failed(
+            UnfenceObstacle::StatementsFailed,
+            detail,
+            false,
+            Vec::new(),
+        ))));
+    };
+    let address = ServerAddress::administrative(site);
+    let mut session = match hands.sessions.checked(&address).await {
+        Ok(session) => session,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Err(error) = session.take_authority().await {
+        return Ok(Err(error));
+    }
+    hands.claimed(&order.about, command.deadline, superseded).await?;
+    let outcome = on_source(hands, order, &group, &mut session).await;
+    if outcome.is_ok() && session.release_authority().await.is_ok() {
+        hands.sessions.put(session);
+    }
+    Ok(outcome)
+}
+
+async fn on_source<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    order: &Order<UnfenceSource>,
+    group: &Group,
+    session: &mut D::Session,
+) -> Result<Attempt, DatabaseError> {
+    let command = &order.command;
+    let except = [&command.source];
+    let (source, answers) = futures::join!(session.observe(), probe::sites(&hands.sessions, group, &except));
+    let source = source?;
+    if let Some(fact) = judge_source(group, order, &source, &answers) {
+        return Ok(Attempt::Told(fact));
+    }
+    session.open_for_writes().await?;
+    let opened = session.observe().await?;
+    if opened.server_uuid == command.source_server_uuid && opened.serves_writes() {
+        return Ok(Attempt::Told(unfenced(
+            &opened,
+            false,
+            target_replicates(command, &answers),
+        )));
+    }
+    Ok(Attempt::Again(
+        "the source does not read writable right after it was opened".to_owned(),
+    ))
+}
+
+/// The reference's decisions 2 to 5; none of them left means that the fence is the run's and is to be lifted.
+fn judge_source(
+    group: &Group,
+    order: &Order<UnfenceSource>,
+    source: &ServerObservation,
+    answers: &Answers,
+) -> Option<Fact> {
+    let command = &order.command;
+    let target_writable = answers
+        .get(&command.target)
+        .and_then(|answer| answer.as_ref().ok())
+        .is_some_and(ServerObservation::is_writable);
+    let replicating = target_replicates(command, answers);
+    if source.serves_writes() {
+        if target_writable && command.target_server_uuid.is_some() {
+            let detail = "the rollback found another writable site beside the writable source".to_owned();
+            let sites = vec![command.source.clone(), command.target.clone()];
+            return Some(failed(UnfenceObstacle::BothWritable, detail, replicating, sites));
+        }
+        let others = judge::peers(group, &[&command.source], answers).writable;
+        if !others.is_empty() {
+            tracing::warn!(sites = ?others, "planned failover: rollback found another writable site beside the source");
+        }
+        return Some(unfenced(source, true, replicating));
+    }
+    let writable = judge::peers(group, &[&command.source], answers).writable;
+    if let Some(site) = writable.first() {
+        let detail = format!("site \"{site}\" answers writable, so the source stays fenced");
+        return Some(failed(UnfenceObstacle::ForeignWritable, detail, replicating, writable));
+    }
+    if source.server_uuid != command.source_server_uuid {
+        let detail = format!(
+            "the source is server {}, the fence was recorded for another one",
+            source.server_uuid
+        );
+        return Some(failed(
+            UnfenceObstacle::FenceNotAttributable,
+            detail,
+            replicating,
+            Vec::new(),
+        ));
+    }
+    if !command.attributable {
+        let detail = "authority over the source moved before the run's fence was applied".to_owned();
+        return Some(failed(
+            UnfenceObstacle::FenceNotAttributable,
+            detail,
+            replicating,
+            Vec::new(),
+        ));
+    }
+    None
+}
+
+/// A target that does not answer is not known to have lost its channel; the promoter has reported what it did there.
+fn target_replicates(command: &UnfenceSource, answers: &Answers) -> bool {
+    match answers.get(&command.target) {
+        Some(Ok(target)) => !target.channels.is_empty(),
+        Some(Err(_)) | None => command.target_server_uuid.is_none(),
+    }
+}
+
+fn unfenced(source: &ServerObservation, already_writable: bool, replicating: bool) -> Fact {
+    Fact::Unfenced(Unfenced {
+        source_server_uuid: source.server_uuid,
+        already_writable,
+        target: TargetRestored {
+            super_read_only: true,
+            replicating,
+            detail: String::new(),
+        },
+    })
+}
+
+fn failed(cause: UnfenceObstacle, detail: String, target_replicating: bool, ambiguous_sites: Vec<SiteName>) -> Fact {
+    Fact::UnfenceFailed(UnfenceFailed {
+        cause,
+        detail,
+        target_replicating,
+        ambiguous_sites,
+    })
+}
