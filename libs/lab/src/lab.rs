@@ -292,10 +292,12 @@ impl Lab {
             .iter()
             .map(|node| ProcessName::Nats(node.number))
             .collect();
+        // One after the other, each reaching those before it at once: servers that start together miss each other's
+        // first vote now and then, and the next one is seconds away.
         for name in &names {
             self.launch(name)?;
+            self.await_ready(name).await?;
         }
-        try_join_all(names.iter().map(|name| self.await_ready(name))).await?;
         try_join_all(self.state.nats.iter().map(async |node| {
             let spec = self.spec(&ProcessName::Nats(node.number))?;
             let started = Instant::now();
@@ -398,5 +400,19 @@ async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lab, LabOptions};
+
+    /// A lab can be started from a spawned task and shared between threads.
+    #[test]
+    fn labs_are_for_any_thread() {
+        fn send<T: Send>(_: &T) {}
+        fn shared<T: Send + Sync>() {}
+        shared::<Lab>();
+        send(&Lab::up(LabOptions::for_test("send")));
     }
 }

@@ -56,14 +56,7 @@ impl PortPlan {
     pub(crate) fn take(&mut self, name: &str, host: IpAddr) -> Result<u16, LabError> {
         if let Some(port) = self.explicit.remove(name) {
             let address = SocketAddr::new(host, port);
-            if self.taken.contains(&port) || !is_free(address) {
-                let holder = holder_of(address);
-                return Err(LabError::PortTaken {
-                    port: name.to_owned(),
-                    address,
-                    holder,
-                });
-            }
+            self.check_explicit(name, address)?;
             self.taken.push(port);
             return Ok(port);
         }
@@ -71,7 +64,7 @@ impl PortPlan {
         while self.next < self.end {
             let port = self.next;
             self.next += 1;
-            if !self.taken.contains(&port) && is_free(SocketAddr::new(host, port)) {
+            if !self.taken.contains(&port) && TcpListener::bind(SocketAddr::new(host, port)).is_ok() {
                 self.taken.push(port);
                 return Ok(port);
             }
@@ -82,6 +75,23 @@ impl PortPlan {
             first,
             last: self.end,
         })
+    }
+
+    /// Refuses a port that was asked for and cannot be listened on.
+    fn check_explicit(&self, name: &str, address: SocketAddr) -> Result<(), LabError> {
+        let taken_by = |holder| LabError::PortTaken {
+            port: name.to_owned(),
+            address,
+            holder,
+        };
+        if self.taken.contains(&address.port()) {
+            return Err(taken_by("another server of this lab".to_owned()));
+        }
+        match TcpListener::bind(address) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Err(taken_by(holder_of(address))),
+            Err(error) => Err(LabError::io("listen on", Path::new(&address.to_string()), error)),
+        }
     }
 
     /// Ends the plan; a port that was asked for under a name which nothing uses is an error.
@@ -111,14 +121,10 @@ fn reservations() -> PathBuf {
     cache_dir().join("ports")
 }
 
-fn is_free(address: SocketAddr) -> bool {
-    TcpListener::bind(address).is_ok()
-}
-
 /// Describes the process that listens on `address`, e.g. `python3 (pid 4711: python3 -m http.server)`.
 pub(crate) fn holder_of(address: SocketAddr) -> String {
     let Some((inode, user)) = listening_socket(address.port()) else {
-        return "nobody who listens (a port of this lab, or a connection that is just closing)".to_owned();
+        return "a connection that no process listens for".to_owned();
     };
     let link = format!("socket:[{inode}]");
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -25,16 +25,13 @@ use crate::files::{self, cache_dir};
 pub const SYSTEM_PACKAGES: &[&str] = &[
     "build-essential",
     "ca-certificates",
-    "cmake",
     "curl",
     "debian-archive-keyring",
     "git",
     "openssl",
-    "pkg-config",
     "python3",
     "python3-pip",
     "util-linux",
-    "xz-utils",
 ];
 
 /// Environment variable that names a folder with `etcd` and `kube-apiserver` to be used instead of built ones.
@@ -43,14 +40,12 @@ pub const KUBE_ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 /// Programs the lab runs, and the Debian package that brings each.
 const TOOLS: &[(&str, &str)] = &[
     ("apt-get", "apt"),
-    ("dpkg", "dpkg"),
     ("dpkg-deb", "dpkg"),
     ("openssl", "openssl"),
     ("python3", "python3"),
     ("setsid", "util-linux"),
     ("sha256sum", "coreutils"),
     ("tar", "tar"),
-    ("xz", "xz-utils"),
 ];
 /// Lists the checked files of a finished part; relative to the part's folder.
 const SUMS_FILE: &str = "SHA256SUMS";
@@ -153,6 +148,10 @@ pub fn install(parts: &[Part], progress: &dyn Progress) -> Result<(), LabError> 
             Part::Kube => kube::install(progress)?,
         };
         write_sums(part, &files)?;
+        if part == Part::Mysql {
+            progress.step(part, "initialising the data folder that every server starts with");
+            crate::servers::mysql::template()?;
+        }
         progress.done(part, "installed");
     }
     Ok(())

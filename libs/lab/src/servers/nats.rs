@@ -65,9 +65,9 @@ pub(crate) fn plan(
     Ok(planned)
 }
 
-/// Whether the server serves clients and, through the cluster, JetStream.
+/// Whether the server serves clients; JetStream needs more than this one.
 pub(crate) async fn is_ready(node: &NatsNode) -> bool {
-    http::get(node.monitoring_address(), "/healthz")
+    http::get(node.monitoring_address(), "/healthz?js-server-only=true")
         .await
         .is_some_and(|(status, _)| status == 200)
 }
