@@ -5,6 +5,10 @@
 //! `LOCK INSTANCE FOR BACKUP` of others; those are named all the same, since they keep a replica from applying and an
 //! opened server from writing.
 //!
+//! Killing does not always help: a commit that waits for a semi-sync acknowledgement waits on in its killed session, and so
+//! does the fence behind it. Only an acknowledgement, the timeout that was set when it began, or switching
+//! `rpl_semi_sync_source_enabled` off ends that.
+//!
 //! The processlist shows statements and commits that wait for an acknowledgement. Locks of sessions that do nothing show only
 //! in `performance_schema.metadata_locks`: where the performance schema or its instrument `wait/lock/metadata/sql/mdl` is off, such
 //! a lock is not seen, and neither is a `SELECT` that calls a function that writes. Then the fence itself finds out, after one second.
