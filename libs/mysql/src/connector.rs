@@ -6,6 +6,7 @@ use std::time::Duration;
 use bloodraven_ports::ServerAddress;
 use mysql_async::{Conn, OptsBuilder, SslOpts};
 use secrecy::ExposeSecret as _;
+use tokio::time::Instant;
 
 use crate::host::{Host, InvalidHost};
 use crate::options::{ClientTls, MysqlOptions};
@@ -48,15 +49,22 @@ pub(crate) enum ConnectError {
 }
 
 impl Connector {
-    /// Connects and authenticates, within the connect timeout.
-    pub(crate) async fn connect(&self) -> Result<Conn, ConnectError> {
+    /// When a connection that is begun now has to be there.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.options.connect_timeout
+    }
+
+    /// Connects and authenticates until the deadline.
+    pub(crate) async fn connect(&self, deadline: Instant) -> Result<Conn, ConnectError> {
         let host = Host::parse(&self.address.host)?;
         let address = format!("{host}:{}", self.address.port);
-        let timeout = self.options.connect_timeout;
-        match tokio::time::timeout(timeout, Conn::new(self.client_options(&host))).await {
+        match tokio::time::timeout_at(deadline, Conn::new(self.client_options(&host))).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(source)) => Err(ConnectError::Client { address, source }),
-            Err(_elapsed) => Err(ConnectError::Timeout { address, timeout }),
+            Err(_elapsed) => Err(ConnectError::Timeout {
+                address,
+                timeout: self.options.connect_timeout,
+            }),
         }
     }
 
@@ -76,19 +84,6 @@ impl Connector {
             .stmt_cache_size(0)
             .connect_attribute("program_name", options.program_name.clone())
             .ssl_opts(client_tls(&options.tls, host))
-    }
-}
-
-impl ConnectError {
-    /// The server's error number, when it was the server that refused.
-    pub(crate) fn refusal(&self) -> Option<(u16, &str)> {
-        match self {
-            Self::Client {
-                source: mysql_async::Error::Server(error),
-                ..
-            } => Some((error.code, &error.message)),
-            Self::Client { .. } | Self::Host(_) | Self::Timeout { .. } => None,
-        }
     }
 }
 

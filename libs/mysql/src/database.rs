@@ -33,24 +33,32 @@ impl Database for MysqlDatabase {
             options: Arc::clone(&self.options),
             address: address.clone(),
         };
-        match connector.connect().await {
-            Ok(connection) => MysqlSession::start(connector, connection).await,
-            Err(error) => Err(open_error(address, &error)),
+        let deadline = connector.deadline();
+        match connector.connect(deadline).await {
+            Ok(connection) => MysqlSession::start(connector, connection, deadline).await,
+            Err(error) => Err(open_error(address, error)),
         }
     }
 }
 
-fn open_error(address: &ServerAddress, error: &ConnectError) -> DatabaseError {
-    match error.refusal() {
-        Some((code, detail)) => DatabaseError::Refused {
-            site: address.site.clone(),
-            statement: "(connect)".to_owned(),
-            code,
-            detail: detail.to_owned(),
-        },
-        None => DatabaseError::Unreachable {
-            site: address.site.clone(),
+fn open_error(address: &ServerAddress, error: ConnectError) -> DatabaseError {
+    let site = address.site.clone();
+    if let ConnectError::Client {
+        source: mysql_async::Error::Server(refusal),
+        ..
+    } = error
+    {
+        let statement = "(connect)".to_owned();
+        DatabaseError::Refused {
+            site,
+            statement,
+            code: refusal.code,
+            detail: refusal.message,
+        }
+    } else {
+        DatabaseError::Unreachable {
+            site,
             detail: error.to_string(),
-        },
+        }
     }
 }

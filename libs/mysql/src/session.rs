@@ -59,34 +59,47 @@ impl MysqlSession {
         self.identity.server_uuid
     }
 
-    /// Prepares a fresh connection and hands it to its task: one round trip.
-    pub(crate) async fn start(connector: Connector, mut connection: Conn) -> Result<Self, DatabaseError> {
-        let timeout = connector.options.connect_timeout;
-        let site = &connector.address.site;
-        let statement = format!(
+    /// Prepares a fresh connection until the deadline and hands it to its task: one round trip.
+    pub(crate) async fn start(
+        connector: Connector,
+        mut connection: Conn,
+        deadline: Instant,
+    ) -> Result<Self, DatabaseError> {
+        let text = format!(
             "{SESSION_SETTINGS}; SET @bloodraven_session = UUID(); \
              SELECT @@server_uuid AS server_uuid, CONNECTION_ID() AS connection_id, @bloodraven_session AS token, \
              GET_LOCK(CONCAT('{SESSION_LOCK_PREFIX}', @bloodraven_session), 0) AS locked"
         );
-        let answer = match tokio::time::timeout(timeout, query(&mut connection, &statement)).await {
+        let site = || connector.address.site.clone();
+        let statement = || "(prepare the session)".to_owned();
+        let answer = match tokio::time::timeout_at(deadline, query(&mut connection, &text)).await {
             Ok(Ok(answer)) => answer,
+            Ok(Err(mysql_async::Error::Server(error))) => {
+                let (site, statement) = (site(), statement());
+                return Err(DatabaseError::Refused {
+                    site,
+                    statement,
+                    code: error.code,
+                    detail: error.message,
+                });
+            }
             Ok(Err(error)) => {
                 return Err(DatabaseError::Unreachable {
-                    site: site.clone(),
+                    site: site(),
                     detail: error.to_string(),
                 });
             }
             Err(_elapsed) => {
-                let detail = format!("the session could not be prepared within {timeout:?}");
-                return Err(DatabaseError::Unreachable {
-                    site: site.clone(),
-                    detail,
-                });
+                let detail = format!(
+                    "the session was not ready within {:?}",
+                    connector.options.connect_timeout
+                );
+                return Err(DatabaseError::Unreachable { site: site(), detail });
             }
         };
         let identity = identity(&answer).map_err(|detail| DatabaseError::Malformed {
-            site: site.clone(),
-            statement: "(prepare the session)".to_owned(),
+            site: site(),
+            statement: statement(),
             detail,
         })?;
         let worker = Worker {
@@ -111,6 +124,7 @@ impl MysqlSession {
 
     async fn run_within(&self, statement: Statement, timeout: Duration) -> Result<Answer, DatabaseError> {
         let (answer, answered) = oneshot::channel();
+        let changed = statement.changes().then(|| statement.shown().to_owned());
         if self
             .requests
             .send(Request {
@@ -123,7 +137,15 @@ impl MysqlSession {
         {
             return Err(self.ended());
         }
-        answered.await.unwrap_or_else(|_ended| Err(self.ended()))
+        // A task that goes without an answer was ended in the middle of the statement, by its runtime or by a panic.
+        answered.await.unwrap_or_else(|_no_answer| match changed {
+            Some(statement) => Err(DatabaseError::Unsettled {
+                site: self.connector.address.site.clone(),
+                statement,
+                detail: "the task that had sent it was ended".to_owned(),
+            }),
+            None => Err(self.ended()),
+        })
     }
 
     async fn change(&self, text: &str) -> Result<(), DatabaseError> {

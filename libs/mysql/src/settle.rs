@@ -54,7 +54,7 @@ struct Look {
 
 /// Kills the session and waits until it is gone, bounded by the connect timeout and two seconds.
 pub(crate) async fn kill_and_see_gone(connector: &Connector, identity: &SessionIdentity) -> Result<(), NotSeenGone> {
-    let mut side = connector.connect().await?;
+    let mut side = connector.connect(connector.deadline()).await?;
     let outcome = match tokio::time::timeout(DEADLINE, kill_until_gone(&mut side, identity)).await {
         Ok(outcome) => outcome,
         Err(_elapsed) => Err(NotSeenGone::StillThere {

@@ -45,9 +45,26 @@ impl Worker {
     /// Serves requests until the session is closed, dropped, or of no further use.
     pub(crate) async fn serve(mut self, mut requests: mpsc::Receiver<Request>) {
         while let Some(request) = requests.recv().await {
-            if !self.carry_out(request).await {
-                return;
+            let Request {
+                statement,
+                timeout,
+                mut answer,
+            } = request;
+            if answer.is_closed() {
+                continue;
             }
+            let ending = tokio::select! {
+                biased;
+                ending = send(&mut self.connection, &statement, timeout) => ending,
+                () = answer.closed() => Ending::GivenUp,
+            };
+            let (result, usable) = self.conclude(&statement, timeout, ending).await;
+            if !usable {
+                // Before the answer is given, so that nothing is handed over any more that would never be sent.
+                requests.close();
+            }
+            // The caller may have gone in this very moment; then nobody wants to know how the statement ended.
+            drop(answer.send(result));
         }
         let timeout = self.connector.options.connect_timeout;
         if tokio::time::timeout(timeout, self.connection.disconnect())
@@ -58,36 +75,26 @@ impl Worker {
         }
     }
 
-    /// Carries out one request; says whether the session is still of use.
-    async fn carry_out(&mut self, request: Request) -> bool {
-        let Request {
-            statement,
-            timeout,
-            mut answer,
-        } = request;
-        if answer.is_closed() {
-            return true;
-        }
-        let ending = tokio::select! {
-            biased;
-            ending = send(&mut self.connection, &statement, timeout) => ending,
-            () = answer.closed() => Ending::GivenUp,
-        };
-        let (result, usable) = match ending {
+    /// What is known of a statement in the end, and whether the session is still of use.
+    async fn conclude(
+        &self,
+        statement: &Statement,
+        timeout: Duration,
+        ending: Ending,
+    ) -> (Result<Answer, DatabaseError>, bool) {
+        match ending {
             Ending::Answered(rows) => (Ok(rows), true),
-            Ending::Refused(error) => (Err(self.refused(&statement, &error)), true),
+            Ending::Refused(error) => (Err(self.refused(statement, &error)), true),
             Ending::Lost(detail) if statement.changes() => {
-                (Err(self.settled(&statement, timeout, &detail).await), false)
+                (Err(self.settled(statement, timeout, &detail).await), false)
             }
             Ending::Lost(detail) => (Err(self.unreachable(detail)), false),
-            Ending::TimedOut => (
-                Err(self
-                    .settled(&statement, timeout, &format!("no answer within {timeout:?}"))
-                    .await),
-                false,
-            ),
+            Ending::TimedOut => {
+                let detail = format!("no answer within {timeout:?}");
+                (Err(self.settled(statement, timeout, &detail).await), false)
+            }
             Ending::GivenUp => {
-                let error = self.settled(&statement, timeout, "the caller has given it up").await;
+                let error = self.settled(statement, timeout, "the caller has given it up").await;
                 tracing::warn!(
                     site = %self.connector.address.site,
                     session = self.identity.connection_id,
@@ -95,12 +102,9 @@ impl Worker {
                     outcome = %error,
                     "a statement was given up in the middle",
                 );
-                return false;
+                (Err(error), false)
             }
-        };
-        // The caller may have gone in this very moment; then nobody wants the answer of a statement that has ended.
-        drop(answer.send(result));
-        usable
+        }
     }
 
     fn refused(&self, statement: &Statement, error: &ServerError) -> DatabaseError {

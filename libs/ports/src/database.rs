@@ -137,7 +137,9 @@ pub trait Database: Clone + Send + Sync + 'static {
 ///
 /// Each call is bounded by the adapter's statement timeout unless it takes its own. A statement that timed out is
 /// killed by its connection id from another connection and seen gone from the processlist before the call returns
-/// ([`DatabaseError::Killed`]); if that cannot be seen the call says so ([`DatabaseError::Unsettled`]).
+/// ([`DatabaseError::Killed`]); if that cannot be seen the call says so: [`DatabaseError::Unsettled`] for a statement that
+/// changes something, [`DatabaseError::Unreachable`] for one that only looks or waits.
+/// The same holds when its connection breaks in the middle, but that a look is then not settled at all.
 /// After `Unreachable`, `Killed` or `Unsettled` the session is of no further use.
 pub trait DatabaseSession: Send + 'static {
     /// Where it is connected to.
@@ -211,7 +213,12 @@ impl ServerAddress {
 
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}:{})", self.site, self.host, self.port)
+        // Without brackets the port would look like a part of an IPv6 address.
+        if self.host.contains(':') && !self.host.starts_with('[') {
+            write!(f, "{} ([{}]:{})", self.site, self.host, self.port)
+        } else {
+            write!(f, "{} ({}:{})", self.site, self.host, self.port)
+        }
     }
 }
 

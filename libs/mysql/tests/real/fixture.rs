@@ -1,5 +1,6 @@
 //! What the tests share: small labs, sessions as the controllers, the application and `root`.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use bloodraven_lab::{Lab, LabOptions, MysqlAccount, SiteOptions, SiteRole};
@@ -43,6 +44,16 @@ pub(crate) async fn one_server_with_performance_schema(hint: &str) -> Lab {
 pub(crate) async fn two_servers(hint: &str) -> Lab {
     up(LabOptions {
         sites: vec![site(SOURCE), site(REPLICA)],
+        ..LabOptions::for_test(hint).with_mysql()
+    })
+    .await
+}
+
+/// A writable server and its replica on an address of the caller's choice.
+pub(crate) async fn two_servers_on(hint: &str, host: IpAddr) -> Lab {
+    let sites = [SOURCE, REPLICA].map(|name| SiteOptions { host, ..site(name) });
+    up(LabOptions {
+        sites: sites.into(),
         ..LabOptions::for_test(hint).with_mysql()
     })
     .await

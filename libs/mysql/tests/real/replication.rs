@@ -167,7 +167,7 @@ async fn replicates(session: &mut MysqlSession) {
             .unwrap()
             .channels
             .iter()
-            .any(bloodraven_ports::Channel::is_running)
+            .any(bloodraven_types::observation::Channel::is_running)
     })
     .await;
 }

@@ -1,13 +1,16 @@
 //! Which sessions are an application's, and what is left when all of them were ended.
 
-use bloodraven_mysql::{MysqlDatabase, MysqlOptions};
-use bloodraven_ports::{Database as _, DatabaseError, DatabaseSession as _, ServerAddress};
+use std::net::{IpAddr, Ipv6Addr, TcpListener};
+
+use bloodraven_mysql::{ClientTls, MysqlDatabase, MysqlOptions};
+use bloodraven_ports::{Database as _, DatabaseError, DatabaseSession as _, ReplicationSource, ServerAddress};
+use bloodraven_types::observation::Channel;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
 
 use crate::fixture::{
     REPLICA, SOURCE, address, application, eventually, is_listed, one_server, options, root, session, session_with,
-    two_servers,
+    two_servers, two_servers_on,
 };
 
 /// Applications and administrators count, replication and controllers do not; ending all that count leaves the replica's
@@ -97,6 +100,67 @@ async fn refused_is_not_unreachable() {
     };
     let invalid = database.open(&invalid).await.unwrap_err();
     assert!(matches!(invalid, DatabaseError::Unreachable { .. }), "{invalid}");
+}
+
+/// Encryption is used when it is asked for, and a certificate that names another host, or nobody, is not trusted;
+/// `report: B71` in part.
+#[tokio::test(flavor = "multi_thread")]
+async fn encryption_is_as_chosen() {
+    let lab = one_server("sessions-tls").await;
+    let mut admin = root(&lab, SOURCE).await;
+    admin
+        .query_drop("SET GLOBAL require_secure_transport = ON")
+        .await
+        .unwrap();
+    let open = async |tls: ClientTls| {
+        let options = MysqlOptions { tls, ..options(&lab) };
+        MysqlDatabase::new(options).open(&address(&lab, SOURCE)).await
+    };
+    let clear = open(ClientTls::Disabled).await.unwrap_err();
+    assert!(matches!(clear, DatabaseError::Refused { code: 3159, .. }), "{clear}");
+    open(ClientTls::Encrypted).await.unwrap().observe().await.unwrap();
+    let certificate_authority = lab.site(SOURCE).unwrap().data_dir.join("ca.pem");
+    let nameless = open(ClientTls::Verified { certificate_authority }).await.unwrap_err();
+    assert!(matches!(nameless, DatabaseError::Unreachable { .. }), "{nameless}");
+}
+
+/// IPv6 addresses are reached with and without brackets, for sessions and for replication; `report: B72` in part.
+#[tokio::test(flavor = "multi_thread")]
+async fn ipv6_in_every_spelling() {
+    let host = IpAddr::V6(Ipv6Addr::LOCALHOST);
+    if TcpListener::bind((host, 0)).is_err() {
+        eprintln!("not tested: this machine has no IPv6");
+        return;
+    }
+    let lab = two_servers_on("sessions-ipv6", host).await;
+    let database = MysqlDatabase::new(options(&lab));
+    for spelling in ["::1", "[::1]", "0:0::0:1"] {
+        let address = ServerAddress {
+            host: spelling.to_owned(),
+            ..address(&lab, REPLICA)
+        };
+        let mut session = database.open(&address).await.unwrap();
+        session.stop_replica().await.unwrap();
+        let port = lab.site(SOURCE).unwrap().port;
+        session
+            .change_source(&ReplicationSource {
+                host: spelling.to_owned(),
+                port,
+            })
+            .await
+            .unwrap();
+        session.start_replica().await.unwrap();
+        eventually("both threads run", async || {
+            session
+                .observe()
+                .await
+                .unwrap()
+                .channels
+                .iter()
+                .any(Channel::is_running)
+        })
+        .await;
+    }
 }
 
 /// The connection id of the replica's stream.
