@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bloodraven_lab::{Lab, LabError, LabOptions, ProcessName};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -98,22 +99,43 @@ async fn kubeconfigs_are_limited_by_their_roles() {
     );
 }
 
-/// The repository's own manifests are accepted, and every ServiceAccount among them has a kubeconfig.
+/// The repository's own manifests are accepted, every ServiceAccount among them has a kubeconfig, and none of these
+/// may read Secrets or make itself more powerful.
 #[tokio::test]
 async fn the_repositorys_manifests_are_accepted() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");
-    let options = LabOptions::for_test("manifests")
-        .with_kube()
-        .with_manifests(folder.join("crds"))
-        .with_manifests(folder.join("rbac"));
-    let lab = Lab::up(options).await.unwrap();
-    assert!(lab.identities().contains(&"admin".to_owned()));
-    let client = lab.kube_client("admin").await.unwrap();
-    let groups = client.list_api_groups().await.unwrap();
+    let options = LabOptions::for_test("manifests").with_kube();
+    let lab = Lab::up(
+        options
+            .with_manifests(folder.join("crds"))
+            .with_manifests(folder.join("rbac")),
+    )
+    .await
+    .unwrap();
+    let groups = lab.kube_client("admin").await.unwrap().list_api_groups().await.unwrap();
     assert!(
         groups.groups.iter().any(|group| group.name == "shipstream.io"),
         "{groups:?}"
     );
+
+    let identities = lab.identities();
+    assert!(identities.contains(&"bloodraven-fencer".to_owned()), "{identities:?}");
+    for identity in identities.iter().filter(|identity| *identity != "admin") {
+        let client = lab.kube_client(identity).await.unwrap();
+        let secrets: Api<Secret> = Api::all(client.clone());
+        assert_eq!(
+            refusal(secrets.list(&ListParams::default()).await),
+            Some(403),
+            "{identity}"
+        );
+        let bindings: Api<ClusterRoleBinding> = Api::all(client);
+        let binding = serde_json::json!({"metadata": {"name": "grab"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}});
+        let grab = bindings
+            .create(&PostParams::default(), &serde_json::from_value(binding).unwrap())
+            .await;
+        assert_eq!(refusal(grab), Some(403), "{identity}");
+    }
 }
 
 /// A server that says who it is to everyone who connects.

@@ -219,25 +219,22 @@ fn assets_override() -> Option<PathBuf> {
 
 /// Refuses to begin when programs are missing, and says all of them at once.
 fn check_tools(parts: &[Part]) -> Result<(), LabError> {
-    let mut missing: Vec<(&str, &str)> = TOOLS
-        .iter()
-        .copied()
-        .filter(|(program, _)| command::find_program(program).is_none())
-        .collect();
-    let python_is_there = !missing.iter().any(|(program, _)| *program == "python3");
-    if parts.contains(&Part::Nats) && python_is_there && !nats::has_pip() {
-        missing.push(("pip (python3 -m pip)", "python3-pip"));
-    }
-    if !Path::new(apt::KEYRING).is_file() {
-        missing.push((apt::KEYRING, "debian-archive-keyring"));
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
+    let has_program = |program: &str| command::find_program(program).is_some();
+    let needs_pip = parts.contains(&Part::Nats) && has_program("python3") && !nats::has_pip();
+    let missing = missing_tools(has_program, needs_pip, Path::new(apt::KEYRING).is_file());
+    missing.map_or(Ok(()), Err)
+}
+
+/// What is missing and the one command that brings it all; nothing when nothing is.
+fn missing_tools(has_program: impl Fn(&str) -> bool, needs_pip: bool, has_keyring: bool) -> Option<LabError> {
+    let programs = TOOLS.iter().copied().filter(|(program, _)| !has_program(program));
+    let pip = needs_pip.then_some(("pip (python3 -m pip)", "python3-pip"));
+    let keyring = (!has_keyring).then_some((apt::KEYRING, "debian-archive-keyring"));
+    let missing: Vec<(&str, &str)> = programs.chain(pip).chain(keyring).collect();
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.sort_unstable();
     packages.dedup();
-    Err(LabError::MissingTools {
+    (!missing.is_empty()).then(|| LabError::MissingTools {
         programs: missing.into_iter().map(|(program, _)| program.to_owned()).collect(),
         cure: format!("apt-get install --yes --no-install-recommends {}", packages.join(" ")),
     })
@@ -273,7 +270,7 @@ fn write_sums(part: Part, files: &[PathBuf]) -> Result<(), LabError> {
 
 #[cfg(test)]
 mod tests {
-    use super::Part;
+    use super::{Part, SYSTEM_PACKAGES, TOOLS, missing_tools};
 
     /// Every part reads back from its name.
     #[test]
@@ -282,5 +279,30 @@ mod tests {
             assert_eq!(part.to_string().parse::<Part>().unwrap(), part);
         }
         assert!("docker".parse::<Part>().is_err());
+    }
+
+    /// All missing programs are told at once, with one command that brings each package once.
+    #[test]
+    fn missing_programs_are_told_together() {
+        assert!(missing_tools(|_| true, false, true).is_none());
+        let error = missing_tools(|program| !matches!(program, "openssl" | "dpkg-deb"), true, false).unwrap();
+        let text = error.to_string();
+        for word in ["openssl", "dpkg-deb", "python3 -m pip", "apt-get install"] {
+            assert!(text.contains(word), "{text}");
+        }
+        let cure = "debian-archive-keyring dpkg openssl python3-pip";
+        assert!(text.ends_with(cure), "{text}");
+    }
+
+    /// What a bare Debian lacks of the programs is in the list that CI and the README install.
+    #[test]
+    fn system_packages_bring_the_programs() {
+        let always_there = ["apt", "dpkg", "coreutils", "tar"];
+        for (program, package) in TOOLS {
+            assert!(
+                always_there.contains(package) || SYSTEM_PACKAGES.contains(package),
+                "{program}"
+            );
+        }
     }
 }
