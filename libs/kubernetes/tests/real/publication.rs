@@ -28,13 +28,14 @@ fn roles(of: &[(&str, PodRole)]) -> BTreeMap<bloodraven_types::SiteName, PodRole
 
 fn labels(cluster: &Cluster) -> BTreeMap<String, (Option<String>, Value)> {
     let pods = cluster.json(&["get", "pods"]);
+    let text = |pod: &Value, pointer: &str| pod.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let labelled = |pod: &Value| {
-        let metadata = &pod["metadata"];
-        let role = metadata["labels"]["shipstream.io/role"].as_str().map(str::to_owned);
-        let name = metadata["name"].as_str().unwrap().to_owned();
-        (name, (role, metadata["resourceVersion"].clone()))
+        let role = text(pod, "/metadata/labels/shipstream.io~1role");
+        let version = pod.pointer("/metadata/resourceVersion").cloned();
+        (text(pod, "/metadata/name").unwrap(), (role, version.unwrap()))
     };
-    pods["items"].as_array().unwrap().iter().map(labelled).collect()
+    let items = pods.get("items").and_then(Value::as_array);
+    items.unwrap().iter().map(labelled).collect()
 }
 
 /// Roles are set on the pods of each site and only where they differ, with the publisher's own rights; pods of other

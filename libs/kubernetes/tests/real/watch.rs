@@ -3,11 +3,14 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use bloodraven_crd::MysqlFailoverGroup;
 use bloodraven_kubernetes::{GroupEvent, watch_groups};
 use bloodraven_lab::ProcessName;
 use bloodraven_ports::{AnnotationChanges, GroupStore};
 use bloodraven_types::{Group, annotation};
 use futures::{Stream, StreamExt};
+use kube::Api;
+use kube::api::{WatchEvent, WatchParams};
 
 use crate::cluster::{Cluster, EXAMPLE};
 
@@ -36,6 +39,14 @@ fn applied(event: GroupEvent) -> Option<Group> {
 fn requested(value: &str) -> impl Fn(GroupEvent) -> Option<Group> {
     let value = value.to_owned();
     move |event| applied(event).filter(|group| group.annotation(annotation::PLANNED_FAILOVER) == Some(&value))
+}
+
+/// Whether the server answers 410 to a watch from this version on.
+async fn is_gone(cluster: &Cluster, version: &str) -> bool {
+    let api: Api<MysqlFailoverGroup> = Api::all(cluster.client("admin").await);
+    let params = WatchParams::default().timeout(5);
+    let mut answers = Box::pin(api.watch(&params, version).await.unwrap());
+    matches!(answers.next().await, Some(Ok(WatchEvent::Error(status))) if status.code == 410)
 }
 
 /// An annotation by kubectl is seen as it is made, a group that cannot be read is told beside the others, and a deleted
@@ -86,7 +97,7 @@ async fn a_gap_in_the_history_is_listed_again() {
     cluster.kubectl(&["create"], Some(&second)).unwrap();
     let client = cluster.client("bloodraven-admission").await;
     let mut events: Events = Box::pin(watch_groups(client, None));
-    next(&mut events, applied).await;
+    let listed = next(&mut events, applied).await;
     next(&mut events, applied).await;
 
     cluster.lab.kill(&ProcessName::KubeApiserver).await.unwrap();
@@ -99,6 +110,7 @@ async fn a_gap_in_the_history_is_listed_again() {
     let group = store.write_annotations(&group, &request(None)).await.unwrap();
     store.write_annotations(&group, &request(Some("pdx"))).await.unwrap();
     cluster.kubectl(&["delete", "mfg", "users"], None).unwrap();
+    assert!(is_gone(&cluster, listed.resource_version.as_str()).await);
 
     next(&mut events, requested("pdx")).await;
     let deleted = next(&mut events, |event| match event {
