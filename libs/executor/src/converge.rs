@@ -52,6 +52,11 @@ pub async fn converge<D: Database, S: GroupStore, C: Clock>(
     }
 }
 
+/// How many transactions a set holds, as the status counts them.
+pub fn transactions(set: &GtidSet) -> u64 {
+    u64::try_from(set.count()).unwrap_or(u64::MAX)
+}
+
 async fn try_converge<D: Database, S: GroupStore, C: Clock>(
     hands: &Hands<D, S, C>,
     key: &GroupKey,

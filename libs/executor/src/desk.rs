@@ -13,7 +13,7 @@ use crate::hands::{Order, Superseded};
 #[derive(Debug)]
 pub enum Take {
     /// Carry it out.
-    Start(Order<Command>, Superseded),
+    Start(Box<Order<Command>>, Superseded),
     /// It is being carried out already, or was: the message is a copy.
     Copy,
     /// The record has moved on.
@@ -67,14 +67,12 @@ impl Desk {
         let superseded = Superseded::default();
         self.current = Some((about.clone(), name, superseded.clone()));
         let first_hand = !repeated && self.watched.contains(&about.run_id);
-        Take::Start(
-            Order {
-                about: about.clone(),
-                command,
-                first_hand,
-            },
-            superseded,
-        )
+        let order = Order {
+            about: about.clone(),
+            command,
+            first_hand,
+        };
+        Take::Start(Box::new(order), superseded)
     }
 
     /// The order in hand is finished: a later copy of it is carried out anew, which every procedure can bear.

@@ -77,12 +77,12 @@ impl<S: GroupStore, B: Bus, C: Clock> Keeper<S, B, C> {
     }
 
     /// Somebody changed the object: what was known is to be read again before it is used.
-    pub fn changed(&mut self, group: Group) {
-        let ours = self
+    pub fn changed(&mut self, group: &Group) {
+        let seen = self
             .known
             .as_ref()
             .is_some_and(|known| known.resource_version == group.resource_version);
-        if !ours {
+        if !seen && !self.own.contains(&group.resource_version) {
             self.known = None;
         }
     }
@@ -108,6 +108,12 @@ impl<S: GroupStore, B: Bus, C: Clock> Keeper<S, B, C> {
             }
         }
         self.feed(Input::from_fact(about.run_id, fact)).await
+    }
+
+    /// Takes an input in against a new read of the object.
+    pub async fn fresh(&mut self, input: Input) -> Kept {
+        self.known = None;
+        self.feed(input).await
     }
 
     /// Takes an input in, with everything that follows from it.
