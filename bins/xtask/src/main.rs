@@ -1,5 +1,6 @@
 //! bloodraven-xtask: what is done in a checkout of Bloodraven beside building it. `cargo xtask --help` lists the verbs.
 
+mod demo;
 mod generated;
 mod lab;
 mod layers;
@@ -42,6 +43,8 @@ enum Verb {
     },
     /// Runs every test, cheap levels first, and says how many ran at each level.
     Test(test::Options),
+    /// Demonstrates planned failovers on real servers while an application writes, and judges them.
+    Demo(demo::Options),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Verb::Crd(options) => generated::crd(&workspace, options),
         Verb::Lab(verb) => lab::run(&workspace, verb),
         Verb::Ledger { arguments } => ledger(&workspace, arguments),
+        Verb::Demo(options) => demo::run(&workspace, options),
         Verb::Test(options) => test::run(&workspace, options),
     }
 }

@@ -48,16 +48,24 @@ impl Workspace {
         beside.unwrap_or_else(|| self.path("target/debug"))
     }
 
-    /// Builds every program of the workspace.
-    pub(crate) fn build_programs(&self) -> anyhow::Result<()> {
+    /// Builds every program of the workspace and says in which folder they are.
+    pub(crate) fn build_programs(&self, release: bool) -> anyhow::Result<PathBuf> {
+        let profile = if release { &["--release"][..] } else { &[] };
         let status = self
             .cargo(["build", "--workspace", "--bins"])
+            .args(profile)
             .status()
             .context("running cargo build")?;
         if !status.success() {
             bail!("the programs do not build: cargo build ended with {status}");
         }
-        Ok(())
+        let own = self.programs();
+        Ok(if release { own.with_file_name("release") } else { own })
+    }
+
+    /// The checkout itself.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// What cargo knows of the workspace.

@@ -18,6 +18,8 @@ mod store;
 mod watch;
 
 pub use connect::{ConnectError, ConnectOptions, connect};
+/// The client that the adapters of this crate are made on.
+pub use kube::Client;
 pub use publication::KubernetesPublication;
 pub use store::{KubernetesStore, StoreOptions};
 pub use watch::{GroupEvent, watch_groups};

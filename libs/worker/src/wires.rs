@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bloodraven_bus::{BusOptions, Connection, Credentials, NatsBus};
 use bloodraven_executor::{Hands, Sessions};
-use bloodraven_kubernetes::{ConnectOptions, KubernetesStore, StoreOptions};
+use bloodraven_kubernetes::{Client, ConnectOptions, KubernetesStore, StoreOptions};
 use bloodraven_mysql::{ClientTls, MysqlDatabase, MysqlOptions, ReplicationTls};
 use bloodraven_service::config::{Config, MysqlConfig, MysqlTlsMode};
 use bloodraven_service::{BoxError, Context, SystemClock};
@@ -25,7 +25,7 @@ pub struct Wires {
     /// Speaking on it.
     pub bus: NatsBus<SystemClock>,
     /// The client of the API server.
-    pub client: kube::Client,
+    pub client: Client,
     /// The groups' records.
     pub store: KubernetesStore,
     /// Time.

@@ -1,7 +1,7 @@
 //! The allowed arrows as data: which layer each crate is in, which layers a layer may use, and who may hold a client.
 //!
 //! ```text
-//! binaries ─► service, executor, adapters       executor ─► ports, failover       adapters ─► ports
+//! binaries ─► worker ─► service, executor, adapters       executor ─► ports, failover       adapters ─► ports
 //! ports, failover, messages, crd ─► types, gtid      development ─► anything but binaries
 //! ```
 
@@ -26,6 +26,10 @@ pub(crate) enum Layer {
     Executor,
     /// The frame of every binary.
     Service,
+    /// What the binaries share of putting adapters, executors and the frame together.
+    Wiring,
+    /// The wiring that the binaries share.
+    Worker,
     /// Laboratory, ledger, simulation, this tool: never part of what is deployed.
     Development,
     /// What is deployed.
@@ -71,34 +75,37 @@ pub(crate) const RULES: &[Rule] = &[
         may_use: &[Layer::Ports, Layer::Messages, Layer::Types],
     },
     Rule {
+        layer: Layer::Wiring,
+        may_use: EVERY_LIBRARY,
+    },
+    Rule {
         layer: Layer::Binary,
-        may_use: &[
-            Layer::Service,
-            Layer::Executor,
-            Layer::Adapter,
-            Layer::Messages,
-            Layer::Ports,
-            Layer::Failover,
-            Layer::Types,
-            Layer::Gtid,
-            Layer::Crd,
-        ],
+        may_use: EVERY_LIBRARY,
+    },
+    Rule {
+        layer: Layer::Binary,
+        may_use: &[Layer::Wiring],
     },
     Rule {
         layer: Layer::Development,
-        may_use: &[
-            Layer::Development,
-            Layer::Service,
-            Layer::Executor,
-            Layer::Adapter,
-            Layer::Messages,
-            Layer::Ports,
-            Layer::Failover,
-            Layer::Types,
-            Layer::Gtid,
-            Layer::Crd,
-        ],
+        may_use: EVERY_LIBRARY,
     },
+    Rule {
+        layer: Layer::Development,
+        may_use: &[Layer::Development, Layer::Wiring],
+    },
+];
+
+const EVERY_LIBRARY: &[Layer] = &[
+    Layer::Service,
+    Layer::Executor,
+    Layer::Adapter,
+    Layer::Messages,
+    Layer::Ports,
+    Layer::Failover,
+    Layer::Types,
+    Layer::Gtid,
+    Layer::Crd,
 ];
 
 const PURE_WORDS: &[Layer] = &[Layer::Types, Layer::Gtid];
@@ -122,6 +129,8 @@ pub(crate) const CRATES: &[(&str, Layer)] = &[
     ("bloodraven-kubernetes", Layer::Adapter),
     ("bloodraven-executor", Layer::Executor),
     ("bloodraven-service", Layer::Service),
+    ("bloodraven-worker", Layer::Worker),
+    ("bloodraven-worker", Layer::Wiring),
     ("bloodraven-lab", Layer::Development),
     ("bloodraven-ledger", Layer::Development),
     ("bloodraven-stack", Layer::Development),
@@ -156,7 +165,12 @@ pub(crate) const CLIENTS: &[(&str, &[&str])] = &[
     ("mysql_async", &["bloodraven-mysql"]),
     (
         "kube",
-        &["bloodraven-crd", "bloodraven-kubernetes", "kubectl-bloodraven"],
+        &[
+            "bloodraven-crd",
+            "bloodraven-kubernetes",
+            "bloodraven-worker",
+            "kubectl-bloodraven",
+        ],
     ),
     ("axum", &["bloodraven-service"]),
 ];
@@ -174,6 +188,8 @@ impl Layer {
             Self::Adapter => "adapter",
             Self::Executor => "executor",
             Self::Service => "service",
+            Self::Wiring => "wiring",
+            Self::Worker => "worker",
             Self::Development => "development",
             Self::Binary => "binary",
         }

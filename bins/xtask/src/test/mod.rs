@@ -77,7 +77,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
 /// Builds the programs that the tests start, and brings the servers they need.
 fn prepare(workspace: &Workspace) -> anyhow::Result<()> {
     println!("== building the programs ==");
-    workspace.build_programs()?;
+    workspace.build_programs(false)?;
     println!("\n== installing the lab ==");
     crate::lab::install(&Part::ALL)
 }
