@@ -16,7 +16,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ConnectOptions {
     /// A kubeconfig file; without it `KUBECONFIG`, `~/.kube/config` and the pod's service account are tried in this order.
     pub kubeconfig: Option<PathBuf>,
-    /// The context of that file; without it its current one.
+    /// A context of that file, or of the usual files; without it the current one.
     pub context: Option<String>,
 }
 
@@ -32,6 +32,9 @@ pub enum ConnectError {
         #[source]
         source: KubeconfigError,
     },
+    /// A context was named and the usual kubeconfig files do not have it.
+    #[error("the context cannot be used")]
+    Context(#[from] KubeconfigError),
     /// No file was named and none of the usual places has a configuration.
     #[error("no cluster is configured; name a kubeconfig file or run in a pod with a service account")]
     Infer(#[from] InferConfigError),
@@ -51,8 +54,13 @@ pub enum ConnectError {
 /// # Errors
 /// When the configuration is absent, unreadable or makes no client.
 pub async fn connect(options: &ConnectOptions) -> Result<Client, ConnectError> {
+    let chosen = KubeConfigOptions {
+        context: options.context.clone(),
+        ..KubeConfigOptions::default()
+    };
     let mut config = match &options.kubeconfig {
-        Some(path) => from_file(path, options.context.clone()).await?,
+        Some(path) => from_file(path, &chosen).await?,
+        None if chosen.context.is_some() => Config::from_kubeconfig(&chosen).await?,
         None => Config::infer().await?,
     };
     // A silent second attempt would turn a refused write into one of unknown result (PF-DUR-02).
@@ -68,15 +76,11 @@ pub async fn connect(options: &ConnectOptions) -> Result<Client, ConnectError> {
     })
 }
 
-async fn from_file(path: &Path, context: Option<String>) -> Result<Config, ConnectError> {
+async fn from_file(path: &Path, chosen: &KubeConfigOptions) -> Result<Config, ConnectError> {
     let failed = |source| ConnectError::Kubeconfig {
         path: path.to_owned(),
         source,
     };
     let file = Kubeconfig::read_from(path).map_err(failed)?;
-    let options = KubeConfigOptions {
-        context,
-        ..KubeConfigOptions::default()
-    };
-    Config::from_custom_kubeconfig(file, &options).await.map_err(failed)
+    Config::from_custom_kubeconfig(file, chosen).await.map_err(failed)
 }

@@ -55,9 +55,10 @@ impl KubernetesStore {
         }
     }
 
-    /// Waits until the Events emitted so far have been sent or given up; for an orderly end of the process.
-    pub async fn flush_events(&self) {
-        self.events.flush().await;
+    /// Waits until the Events emitted so far have been sent or given up, for so long at most; for an orderly end of the
+    /// process. Returns whether none is left.
+    pub async fn flush_events(&self, within: Duration) -> bool {
+        tokio::time::timeout(within, self.events.flush()).await.is_ok()
     }
 
     /// Makes the first status of a group that has none: a JSON patch has nothing to add to. The version that was read

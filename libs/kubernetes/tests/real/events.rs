@@ -22,7 +22,7 @@ async fn events_are_shown_and_counted() {
             .await;
     }
     store.emit(&group, EventReason::PlannedFailoverStarted, "to pdx").await;
-    store.flush_events().await;
+    assert!(store.flush_events(Duration::from_secs(20)).await);
 
     let events = cluster.json(&["get", "events.v1.events.k8s.io"]);
     let mut shown: Vec<(&str, &str, &str, i64)> = events["items"]
@@ -63,6 +63,7 @@ async fn a_stuck_server_holds_nobody_up() {
             .emit(&group, EventReason::PlannedFailoverFailed, &number.to_string())
             .await;
     }
+    assert!(!store.flush_events(Duration::from_millis(100)).await);
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     cluster.lab.resume(&ProcessName::KubeApiserver).await.unwrap();
 }

@@ -52,7 +52,7 @@ const RIGHTS: &[(&str, &[(&str, &str)])] = &[
     ("fencer", &[(GROUPS, "get")]),
     ("lag-watcher", &[(GROUPS, "get")]),
     ("promoter", &[(GROUPS, "get")]),
-    ("dragonfly-promoter", &[(GROUPS, "get")]),
+    ("dragonfly-promoter", &[(GROUPS, "get list watch")]),
     ("topology-manager", &[(GROUPS, "get list watch"), (STATUS, "patch")]),
     (
         "publisher",
