@@ -28,8 +28,6 @@ pub(crate) enum Layer {
     Service,
     /// What the binaries share of putting adapters, executors and the frame together.
     Wiring,
-    /// The wiring that the binaries share.
-    Worker,
     /// Laboratory, ledger, simulation, this tool: never part of what is deployed.
     Development,
     /// What is deployed.
@@ -129,7 +127,6 @@ pub(crate) const CRATES: &[(&str, Layer)] = &[
     ("bloodraven-kubernetes", Layer::Adapter),
     ("bloodraven-executor", Layer::Executor),
     ("bloodraven-service", Layer::Service),
-    ("bloodraven-worker", Layer::Worker),
     ("bloodraven-worker", Layer::Wiring),
     ("bloodraven-lab", Layer::Development),
     ("bloodraven-ledger", Layer::Development),
@@ -189,7 +186,6 @@ impl Layer {
             Self::Executor => "executor",
             Self::Service => "service",
             Self::Wiring => "wiring",
-            Self::Worker => "worker",
             Self::Development => "development",
             Self::Binary => "binary",
         }
