@@ -14,15 +14,16 @@ use crate::error::{Error, Result};
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 /// How long one server may take to accept a connection before the next one is tried.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a request to JetStream may take. Callers repeat it.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a request to JetStream may take. Callers repeat it: a request to what has no leader is never answered.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How to reach the bus.
 #[derive(Clone, Debug)]
 pub struct BusOptions {
-    /// The servers, like `nats://nats-0.nats:4222`; the client learns of further ones from them.
+    /// The servers, like `nats://nats-0.nats:4222`; the client learns of further ones from them. The first one that
+    /// carries user and password (`nats://user:password@…`) gives them for all, when `credentials` does not.
     pub urls: Vec<String>,
     /// User and password, when the servers ask for them.
     pub credentials: Option<Credentials>,
@@ -84,7 +85,8 @@ impl Connection {
 /// # Errors
 /// When the options cannot be used. A server that does not answer is no error.
 pub async fn connect(options: BusOptions) -> Result<Connection> {
-    let urls = options.urls.join(",");
+    let (servers, in_urls): (Vec<_>, Vec<_>) = options.urls.iter().map(|url| split_credentials(url)).unzip();
+    let credentials = options.credentials.or_else(|| in_urls.into_iter().flatten().next());
     let (disrupted, disruptions) = watch::channel(0);
     let mut connect = ConnectOptions::new()
         .name(&options.name)
@@ -98,14 +100,15 @@ pub async fn connect(options: BusOptions) -> Result<Connection> {
             let disrupted = disrupted.clone();
             async move { on_event(&event, &disrupted) }
         });
-    if let Some(Credentials { user, password }) = options.credentials {
+    if let Some(Credentials { user, password }) = credentials {
         connect = connect.user_and_password(user, password.expose_secret().to_owned());
     }
     if let Some(file) = options.certificates {
         connect = connect.add_root_certificates(file);
     }
+    let urls = servers.join(",");
     let client = connect
-        .connect(options.urls)
+        .connect(servers)
         .await
         .map_err(|source| Error::Connect { urls, source })?;
     let jetstream = jetstream::ContextBuilder::new()
@@ -117,6 +120,22 @@ pub async fn connect(options: BusOptions) -> Result<Connection> {
         name: options.name,
         disruptions,
     })
+}
+
+/// A URL without user and password, and those. The client takes them only apart.
+fn split_credentials(url: &str) -> (String, Option<Credentials>) {
+    let (scheme, rest) = url
+        .split_once("://")
+        .map_or(("nats", url), |(scheme, rest)| (scheme, rest));
+    let Some((account, host)) = rest.rsplit_once('@') else {
+        return (url.to_owned(), None);
+    };
+    let (user, password) = account.split_once(':').unwrap_or((account, ""));
+    let credentials = Credentials {
+        user: user.to_owned(),
+        password: password.into(),
+    };
+    (format!("{scheme}://{host}"), Some(credentials))
 }
 
 /// 50 ms, then doubled up to [`LONGEST_PAUSE`]: another server of the cluster is usually there at once.
@@ -144,4 +163,41 @@ fn on_event(event: &Event, disrupted: &watch::Sender<u64>) {
         }
     }
     disrupted.send_modify(|count| *count = count.wrapping_add(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// User and password are taken out of a URL, so that no error shows them.
+    #[test]
+    fn passwords_are_taken_out_of_urls() {
+        for (url, server, account) in [
+            (
+                "nats://user:se:cret@n1:4222",
+                "nats://n1:4222",
+                Some(("user", "se:cret")),
+            ),
+            ("user:p@ss@n1", "nats://n1", Some(("user", "p@ss"))),
+            ("tls://n1:4222", "tls://n1:4222", None),
+            ("n1:4222", "n1:4222", None),
+        ] {
+            let (found, credentials) = split_credentials(url);
+            assert_eq!(found, server);
+            let found = credentials
+                .as_ref()
+                .map(|found| (found.user.as_str(), found.password.expose_secret()));
+            assert_eq!(found, account);
+        }
+    }
+
+    /// Attempts to connect come fast at first and never more than two seconds apart.
+    #[test]
+    fn pauses_grow_to_a_bound() {
+        let pauses: Vec<_> = [1, 2, 3, 10, 1000]
+            .map(pause_before_attempt)
+            .map(|pause| pause.as_millis())
+            .to_vec();
+        assert_eq!(pauses, [50, 100, 200, 2000, 2000]);
+    }
 }

@@ -17,8 +17,9 @@ pub const STREAM: &str = "BLOODRAVEN_RUNS";
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A message is repeated under one id for a minute at most; the window is twice that and more.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(180);
-/// A run takes some 50 messages of a few KB. This is room for some 5,000 runs, and bounds a group that goes wild.
-const MAX_BYTES: i64 = 1024 * 1024 * 1024;
+/// A run takes some 50 messages of a few KB. This is room for some thousand runs, bounds a group that
+/// goes wild, and fits the smallest volume that anybody gives a server.
+const MAX_BYTES: i64 = 256 * 1024 * 1024;
 /// How many copies are kept when the cluster has as many servers.
 const REPLICAS: usize = 3;
 

@@ -22,14 +22,12 @@ pub(crate) const TURN: Duration = Duration::from_secs(4);
 /// The one priority group; it has to have a name.
 pub(crate) const PRIORITY_GROUP: &str = "active";
 
-/// The configuration of a binary's consumer. `BackOff` stays unset: it would override the ack wait (report B50).
+/// The configuration of a binary's consumer; from where it delivers is decided when it is made. `BackOff` stays unset: it would override the ack wait (report B50).
 pub fn durable_config(options: &InboxOptions) -> pull::Config {
     let pinned = options.exclusive == Exclusive::Pinned;
     pull::Config {
         durable_name: Some(options.durable.clone()),
         description: Some(format!("What {} has to handle", options.durable)),
-        // The state is in the record: what was said before the consumer was made is no binary's business.
-        deliver_policy: DeliverPolicy::New,
         ack_policy: AckPolicy::Explicit,
         ack_wait: ACK_WAIT,
         max_deliver: -1,
@@ -61,44 +59,41 @@ pub(crate) async fn ensure_consumer(connection: Connection, options: InboxOption
         source,
     };
     ensure_stream(&connection).await?;
-    let stream = connection.jetstream.get_stream_no_info(STREAM).await;
+    let stream = connection.jetstream.get_stream(STREAM).await;
     let stream = stream.map_err(|error| failed("find its stream", error.into()))?;
     let wanted = durable_config(&options);
+    // The state is in the record: what was said before there was a consumer is no binary's business. The server's own
+    // "new" begins only when the consumer has a leader, and leaves out what is said until then.
+    let next = stream.cached_info().state.last_sequence + 1;
+    let from_now_on = DeliverPolicy::ByStartSequence { start_sequence: next };
     let found: Option<Consumer<pull::Config>> = stream.get_consumer(durable).await.ok();
-    match found {
-        None => {
-            let deliver_policy = if had_one {
-                DeliverPolicy::LastPerSubject
-            } else {
-                DeliverPolicy::New
-            };
-            let made = stream
-                .create_consumer(pull::Config {
-                    deliver_policy,
-                    ..wanted
-                })
-                .await;
-            made.map_err(|error| failed("make it", error.into()))?;
-            info!(consumer = %durable, "made the consumer");
-        }
-        Some(found) => {
-            let deliver_policy = found.cached_info().config.deliver_policy;
-            let updated = stream
-                .update_consumer(pull::Config {
-                    deliver_policy,
-                    ..wanted
-                })
-                .await;
-            if let Err(error) = updated {
-                // Not every setting can be changed, the priority policy for one; what is unhandled is re-derived.
-                info!(consumer = %durable, %error, "making the consumer anew");
-                let deleted = stream.delete_consumer(durable).await;
-                deleted.map_err(|error| failed("replace it", error.into()))?;
-                let made = stream.create_consumer(durable_config(&options)).await;
-                made.map_err(|error| failed("make it", error.into()))?;
-            }
-        }
+    if let Some(found) = &found {
+        let deliver_policy = found.cached_info().config.deliver_policy;
+        let updated = stream
+            .update_consumer(pull::Config {
+                deliver_policy,
+                ..wanted.clone()
+            })
+            .await;
+        let Err(error) = updated else { return Ok(()) };
+        // Not every setting can be changed, the priority policy for one; what is unhandled is re-derived.
+        info!(consumer = %durable, %error, "making the consumer anew");
+        let deleted = stream.delete_consumer(durable).await;
+        deleted.map_err(|error| failed("replace it", error.into()))?;
     }
+    let deliver_policy = if had_one {
+        DeliverPolicy::LastPerSubject
+    } else {
+        from_now_on
+    };
+    let made = stream
+        .create_consumer(pull::Config {
+            deliver_policy,
+            ..wanted
+        })
+        .await;
+    made.map_err(|error| failed("make it", error.into()))?;
+    info!(consumer = %durable, "made the consumer");
     Ok(())
 }
 

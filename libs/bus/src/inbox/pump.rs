@@ -370,6 +370,14 @@ impl Pump {
             answer(&self.connection.client, reply, AckKind::Nak(None)).await;
         }
         let last_words = async {
+            // What the server has sent already would otherwise be held up for the ack wait.
+            if self.answers.drain().await.is_ok() {
+                while let Some(message) = self.answers.next().await {
+                    if let (Some(reply), None) = (message.reply, message.status) {
+                        answer(&self.connection.client, reply, AckKind::Nak(None)).await;
+                    }
+                }
+            }
             if held_turn && let Ok(stream) = self.connection.jetstream.get_stream_no_info(STREAM).await {
                 let _ = stream.unpin_consumer(&self.options.durable, PRIORITY_GROUP).await;
             }
