@@ -115,3 +115,17 @@ pub(crate) const NODES: &[NodeRule] = &[
         message: "every PrimaryCandidate needs lbIP when dns is set",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bounds that the API server is told are those that the Rust validation holds. spec: PF-SET-01
+    #[test]
+    fn the_two_forms_of_each_bound_agree() {
+        for rule in DURATIONS {
+            let bounds = [rule.shortest, rule.longest].map(|text| text.parse::<Span>().unwrap().get());
+            assert_eq!(bounds, [rule.least, rule.most], "{}", rule.path);
+        }
+    }
+}

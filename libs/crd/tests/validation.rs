@@ -1,7 +1,7 @@
 //! Everything that is wrong with a spec is told at once, with field, value and fix.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails by panicking")]
 
-use bloodraven_crd::{MysqlFailoverGroup, Problem, validate, validate_group};
+use bloodraven_crd::{MysqlFailoverGroup, Problem, read, validate, validate_group};
 use bloodraven_types::{Group, GroupSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -47,6 +47,15 @@ fn a_sound_spec_has_no_problems() {
     ends["plannedFailover"] = json!({ "maxLagWait": "1h", "drainTimeout": "10m" });
     ends["dragonfly"]["plannedFailover"] = json!({ "maxSyncWait": "1s" });
     assert_eq!(validate(&spec(ends)), []);
+}
+
+/// The example that people start from has no problem.
+#[test]
+fn the_shipped_example_is_sound() {
+    let mut object: Value = serde_saphyr::from_str(include_str!("../../../k8s/examples/orders.yaml")).unwrap();
+    object["metadata"]["uid"] = json!("u-1");
+    object["metadata"]["resourceVersion"] = json!("7");
+    assert_eq!(validate_group(&read(object).unwrap()), []);
 }
 
 /// Zero and out-of-range timers are refused, not replaced by their defaults, and all of them are told. spec: PF-SET-01
