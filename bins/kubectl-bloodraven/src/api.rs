@@ -43,26 +43,13 @@ pub(crate) struct NewestEvent {
 impl Server {
     /// Connects as the kubeconfig says.
     pub(crate) async fn connect(cluster: &Cluster) -> anyhow::Result<Self> {
-        let options = KubeConfigOptions {
-            context: cluster.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let config = match &cluster.kubeconfig {
-            Some(path) => {
-                let file = Kubeconfig::read_from(path).with_context(|| format!("reading {}", path.display()))?;
-                Config::from_custom_kubeconfig(file, &options).await?
-            }
-            None if cluster.context.is_some() => Config::from_kubeconfig(&options).await?,
-            None => Config::infer().await?,
-        };
+        let config = configuration(cluster).await?;
         let namespace = cluster
             .namespace
             .clone()
             .unwrap_or_else(|| config.default_namespace.clone());
-        Ok(Self {
-            client: Client::try_from(config).context("making a client")?,
-            namespace,
-        })
+        let client = Client::try_from(config).context("making a client")?;
+        Ok(Self { client, namespace })
     }
 
     /// The namespace that is meant.
@@ -184,6 +171,30 @@ impl Server {
     fn groups(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource())
     }
+}
+
+/// The namespace that is meant, for verbs that need no API server.
+pub(crate) async fn namespace(cluster: &Cluster) -> String {
+    if let Some(namespace) = &cluster.namespace {
+        return namespace.clone();
+    }
+    let configured = configuration(cluster).await.map(|config| config.default_namespace);
+    configured.unwrap_or_else(|_| "default".to_owned())
+}
+
+async fn configuration(cluster: &Cluster) -> anyhow::Result<Config> {
+    let options = KubeConfigOptions {
+        context: cluster.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    Ok(match &cluster.kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).with_context(|| format!("reading {}", path.display()))?;
+            Config::from_custom_kubeconfig(file, &options).await?
+        }
+        None if cluster.context.is_some() => Config::from_kubeconfig(&options).await?,
+        None => Config::infer().await?,
+    })
 }
 
 /// A stored object as the renderer wants it.

@@ -41,6 +41,8 @@ pub(crate) enum Verb {
     /// fenced, 4 promoted but unconfirmed, 5 manual recovery required, 6 deferred or still running at the timeout,
     /// 64 wrong usage, 69 the API server did not answer or refused.
     Promote(Promote),
+    /// Lists the runs that the bus knows of a group, or tells the story of one, a line for each message.
+    Runs(Runs),
     /// Acknowledges the automation hold after the sites were put in order by hand.
     AckPlannedFailoverHold(AckHold),
 }
@@ -90,6 +92,28 @@ pub(crate) struct Promote {
     /// How long to follow it.
     #[arg(long, value_parser = duration, default_value = "10m")]
     pub(crate) timeout: Duration,
+}
+
+/// `runs`.
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// The group.
+    pub(crate) group: String,
+    /// The run, or the beginning of its id, or `latest`. Default: all of them, as a list.
+    #[arg(value_name = "RUN-ID")]
+    pub(crate) run_id: Option<String>,
+    /// A server of the bus, like nats://user:password@nats-0.nats:4222; repeat it for each.
+    #[arg(
+        long,
+        env = "BLOODRAVEN_BUS_URL",
+        value_name = "URL",
+        required = true,
+        hide_env_values = true
+    )]
+    pub(crate) bus: Vec<String>,
+    /// Certificates (PEM) to trust for tls:// servers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bus_ca_file: Option<PathBuf>,
 }
 
 /// `ack-planned-failover-hold`.

@@ -1,4 +1,4 @@
-//! kubectl-bloodraven: the administrator's tool. It reads and writes the API server only.
+//! kubectl-bloodraven: the administrator's tool. It reads and writes the API server; `runs` alone reads the bus.
 //!
 //! ```text
 //! status ─► read ─► render(group, now)
@@ -15,6 +15,7 @@ mod marker;
 mod promote;
 mod render;
 mod request;
+mod runs;
 mod status;
 
 #[cfg(test)]
@@ -51,10 +52,14 @@ fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
+    if let Verb::Runs(options) = &arguments.verb {
+        return runs::run(&arguments.cluster, options).await;
+    }
     let server = Server::connect(&arguments.cluster).await?;
     match &arguments.verb {
         Verb::Status(options) => status::run(&server, options).await,
         Verb::Promote(options) => promote::run(&server, options).await,
+        Verb::Runs(options) => runs::run(&arguments.cluster, options).await,
         Verb::AckPlannedFailoverHold(options) => hold::run(&server, options).await,
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod columns;
 mod detail;
 mod list;
+mod story;
 mod timeline;
 pub(crate) mod words;
 
@@ -10,6 +11,7 @@ use bloodraven_types::{Group, Timestamp};
 
 pub(crate) use detail::detail;
 pub(crate) use list::list;
+pub(crate) use story::{runs, story};
 
 use crate::hold::held_run;
 

@@ -1,8 +1,14 @@
 //! What is printed for fixed groups, held against golden files.
 
+use std::time::Duration;
+
+use bloodraven_messages::latest::Message;
+use bloodraven_types::fact::{Fact, Fenced, Requested};
+use bloodraven_types::run::RunRef;
+use bloodraven_types::{Revision, Timestamp};
 use serde_json::json;
 
-use super::{Columns, detail, list};
+use super::{Columns, detail, list, runs, story};
 use crate::fixture::{Fixture, now};
 
 const NARROW: Columns = Columns {
@@ -109,4 +115,32 @@ fn a_list_of_groups() {
             now()
         )
     );
+}
+
+/// The bus tells a run as a story, a line for each message, and the runs as a list.
+#[test]
+fn the_story_of_a_run() {
+    let about = |revision: u64| RunRef {
+        revision: Revision::new(revision),
+        ..RunRef::of(&Fixture::succeeded().group()).unwrap()
+    };
+    let at = |millis: u64| Timestamp::new("2026-04-20T14:32:00Z".parse().unwrap()).after(Duration::from_millis(millis));
+    let requested = Fact::Requested(Requested {
+        value: "pdx".to_owned(),
+    });
+    let fenced = Fact::Fenced(Fenced {
+        source_server_uuid: "3e11fa47-71ca-11e1-9e33-c80aa9429562".parse().unwrap(),
+        gtid_set: "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9182731:9182733-9182740".to_owned(),
+        apply_time: at(612),
+        unreachable_peers: Vec::new(),
+    });
+    let messages = [
+        Message::fact("admission", at(0), about(0), 1, requested),
+        Message::record("status-writer", at(17), &Fixture::admitting("Admitting").group(), 1).unwrap(),
+        Message::fact("fencer", at(615), about(3), 1, fenced),
+        Message::record("status-writer", at(960), &Fixture::succeeded().group(), 1).unwrap(),
+    ];
+    insta::assert_snapshot!("story", story(&messages));
+    insta::assert_snapshot!("runs", runs(&messages));
+    insta::assert_snapshot!("no_story", story(&[]));
 }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use bloodraven_lab::Part;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::workspace::Workspace;
 
@@ -41,14 +42,14 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let programs = workspace.build_programs(options.release)?;
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let outcome = runtime.block_on(async {
-        // Everything that was started ends with the future, so a Ctrl-C leaves nothing behind.
+        // Everything that was started ends with the future, so neither Ctrl-C nor a plain kill leaves anything behind.
         tokio::select! {
             outcome = play::play(workspace, programs, options) => outcome.map(Some),
-            interrupted = tokio::signal::ctrl_c() => interrupted.context("listening for Ctrl-C").map(|()| None),
+            interrupted = interruption() => interrupted.map(|()| None),
         }
     })?;
     let Some(outcome) = outcome else {
-        bail!("interrupted; everything is down")
+        bail!("everything is down, as was asked for")
     };
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&outcome).context("writing the outcome")?;
@@ -56,4 +57,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         println!("wrote {}", path.display());
     }
     outcome.verdict()
+}
+
+/// Completes when somebody asks for the end.
+async fn interruption() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    tokio::select! {
+        interrupt = tokio::signal::ctrl_c() => interrupt.context("listening for Ctrl-C"),
+        _ = terminate.recv() => Ok(()),
+    }
 }

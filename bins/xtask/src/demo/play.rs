@@ -78,7 +78,7 @@ pub(crate) async fn play(workspace: &Workspace, programs: PathBuf, options: &Opt
     story::verdict(&outcome, &report);
     if options.keep {
         keep(&stack)?;
-        tokio::signal::ctrl_c().await.context("listening for Ctrl-C")?;
+        super::interruption().await?;
     }
     stack.check_running()?;
     stack.down().await?;

@@ -29,11 +29,9 @@ pub(crate) fn run(run: &RunOutcome, timeline: &Timeline) {
             .next()
             .map(|next| format!("for {:>5} ms", next.at.since(phase.at).as_millis()));
         let at = phase.at.to_precise_string();
-        println!(
-            "  {at}  +{since:>5} ms  {:<24}{}",
-            phase.phase.as_str(),
-            lasted.unwrap_or_default()
-        );
+        let phase = phase.phase.as_str();
+        let line = format!("  {at}  +{since:>5} ms  {phase:<24}{}", lasted.unwrap_or_default());
+        println!("{}", line.trim_end());
     }
     println!("  no write was acknowledged for {:.1} ms", run.write_outage_ms);
 }
