@@ -74,8 +74,15 @@ pub(crate) fn spawn(context: &Context<BusOnlyConfig>, wires: &Wires) {
 }
 
 impl Requests {
+    /// Only news is told at once: a group changes many times while a request of it stands.
     async fn seen(&mut self, group: Group) {
-        self.tell(&group).await;
+        let news = self.groups.get(&group.key).is_none_or(|known| {
+            let asked = |group: &Group| group.annotation(annotation::PLANNED_FAILOVER).map(str::to_owned);
+            asked(known) != asked(&group) || known.uid != group.uid
+        });
+        if news {
+            self.tell(&group).await;
+        }
         self.groups.insert(group.key.clone(), group);
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bloodraven_executor::prober::SiteProber;
+use bloodraven_failover::claim::{self, Claim};
 use bloodraven_failover::{history, topology};
 use bloodraven_ports::{Clock, GroupStore, SitesUpdate, StoreError};
 use bloodraven_service::Tasks;
@@ -128,6 +129,11 @@ impl Topology {
         report::writable(&group.key, writable);
         let now = self.hands.clock.monotonic();
         let fresh = now.saturating_sub(self.written_at) < REFRESH;
+        // A planned run reads the servers itself. A write of ours now would only be a conflict on its write-outage path.
+        let run_in_flight = matches!(claim::holder(&group), Claim::Planned { .. });
+        if run_in_flight && fresh {
+            return;
+        }
         let differs_on_object = group.status.active_site != update.active_site;
         let same = self
             .written
