@@ -1,6 +1,6 @@
 //! `runs`: what the bus knows of a group's runs. It needs no API server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use bloodraven_bus::{BusOptions, connect, read_run};
@@ -12,6 +12,8 @@ use crate::render::{runs, story};
 
 /// How long the bus may take to answer.
 const ANSWER_BUDGET: Duration = Duration::from_secs(5);
+/// Pause between two looks.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Lists the runs of the group, or tells the story of one.
 pub(crate) async fn run(cluster: &Cluster, options: &Runs) -> anyhow::Result<u8> {
@@ -23,8 +25,13 @@ pub(crate) async fn run(cluster: &Cluster, options: &Runs) -> anyhow::Result<u8>
         name: "kubectl-bloodraven".to_owned(),
     };
     let connection = connect(bus).await?;
-    if !connection.answers_within(ANSWER_BUDGET).await {
-        bail!("no server of the bus answers");
+    let started = Instant::now();
+    // The connection is made in the background, so the first look comes too early.
+    while !connection.answers_within(ANSWER_BUDGET).await {
+        if started.elapsed() > ANSWER_BUDGET {
+            bail!("no server of the bus answers");
+        }
+        tokio::time::sleep(INTERVAL).await;
     }
     let messages = read_run(&connection, &group, None)
         .await
