@@ -126,3 +126,19 @@ fn print_status(lab: &LabStatus) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bloodraven_lab::SYSTEM_PACKAGES;
+
+    /// The CI run and the README install exactly the packages that the lab needs.
+    #[test]
+    fn the_packages_are_the_same_everywhere() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let list = SYSTEM_PACKAGES.join(" ");
+        for file in [".ci/run", "README.md"] {
+            let text = std::fs::read_to_string(format!("{root}/{file}")).unwrap();
+            assert!(text.contains(&list), "{file} does not have the line {list:?}");
+        }
+    }
+}

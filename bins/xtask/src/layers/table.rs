@@ -130,6 +130,7 @@ pub(crate) const CRATES: &[(&str, Layer)] = &[
     ("bloodraven-worker", Layer::Wiring),
     ("bloodraven-lab", Layer::Development),
     ("bloodraven-ledger", Layer::Development),
+    ("bloodraven-sim", Layer::Development),
     ("bloodraven-stack", Layer::Development),
     ("bloodraven-xtask", Layer::Development),
 ];
