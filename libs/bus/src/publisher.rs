@@ -32,7 +32,9 @@ struct Shared<C> {
     source: String,
     client: Client,
     queue: mpsc::Sender<Outgoing>,
-    unacknowledged: watch::Receiver<usize>,
+    /// How many messages were said, and how many of them need nothing more.
+    said: AtomicU64,
+    settled: watch::Receiver<u64>,
     last_attempt: AtomicU64,
 }
 
@@ -43,7 +45,7 @@ impl<C: Clock> NatsBus<C> {
     /// When the client takes no subscription, which is only so once it is closed.
     pub async fn new(connection: &Connection, clock: C) -> Result<Self> {
         let (queue, outgoing) = mpsc::channel(QUEUE);
-        let (count, unacknowledged) = watch::channel(0);
+        let (count, settled) = watch::channel(0);
         let repeater = Repeater::new(connection.client.clone(), outgoing, count).await?;
         tokio::spawn(repeater.run());
         Ok(Self {
@@ -52,23 +54,20 @@ impl<C: Clock> NatsBus<C> {
                 source: connection.name.clone(),
                 client: connection.client.clone(),
                 queue,
-                unacknowledged,
+                said: AtomicU64::new(0),
+                settled,
                 last_attempt: AtomicU64::new(0),
             }),
         })
     }
 
-    /// Waits until the stream has everything that was said; false when it has not within `limit`. For the end of a
+    /// Waits until the stream has everything that was said before, or it is no longer repeated; false when it has not within `limit`. For the end of a
     /// process, so that its last words are kept.
     pub async fn settled_within(&self, limit: Duration) -> bool {
-        let mut unacknowledged = self.shared.unacknowledged.clone();
-        let settled = async {
-            // Messages count from the moment they are taken out of the queue, so both must be empty.
-            while self.shared.queue.capacity() < QUEUE || *unacknowledged.borrow_and_update() > 0 {
-                let _ = tokio::time::timeout(Duration::from_millis(50), unacknowledged.changed()).await;
-            }
-        };
-        tokio::time::timeout(limit, settled).await.is_ok()
+        let said = self.shared.said.load(Ordering::Acquire);
+        let mut settled = self.shared.settled.clone();
+        let all = settled.wait_for(|settled| *settled >= said);
+        matches!(tokio::time::timeout(limit, all).await, Ok(Ok(_)))
     }
 
     /// A number for a telling that has no count of its own; see `bloodraven_messages::v1`.
@@ -108,7 +107,9 @@ impl<C: Clock> NatsBus<C> {
         self.shared.queue.try_send(outgoing).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => failed(format!("{QUEUE} messages wait for a connection already")),
             mpsc::error::TrySendError::Closed(_) => failed("the connection is closed".to_owned()),
-        })
+        })?;
+        self.shared.said.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 }
 

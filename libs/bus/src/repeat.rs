@@ -50,10 +50,11 @@ struct Waiting {
 pub(crate) struct Repeater {
     client: Client,
     queue: mpsc::Receiver<Outgoing>,
-    count: watch::Sender<usize>,
+    settled: watch::Sender<u64>,
     inbox: String,
     answers: Subscriber,
     waiting: BTreeMap<u64, Waiting>,
+    /// Also how many messages were said.
     next_token: u64,
 }
 
@@ -61,7 +62,7 @@ impl Repeater {
     pub(crate) async fn new(
         client: Client,
         queue: mpsc::Receiver<Outgoing>,
-        count: watch::Sender<usize>,
+        settled: watch::Sender<u64>,
     ) -> Result<Self> {
         let inbox = client.new_inbox();
         let subject = format!("{inbox}.*");
@@ -73,7 +74,7 @@ impl Repeater {
         Ok(Self {
             client,
             queue,
-            count,
+            settled,
             inbox,
             answers,
             waiting: BTreeMap::new(),
@@ -94,14 +95,19 @@ impl Repeater {
                 Some(answer) = self.answers.next() => self.take_answer(&answer),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.repeat_due().await,
             }
-            self.count.send_replace(self.waiting.len());
+            self.settled
+                .send_replace(self.next_token.saturating_sub(self.waiting_count()));
         }
+    }
+
+    fn waiting_count(&self) -> u64 {
+        u64::try_from(self.waiting.len()).unwrap_or(u64::MAX)
     }
 
     async fn say(&mut self, message: Outgoing) {
         self.forget_superseded(&message.id);
         let token = self.next_token;
-        self.next_token = self.next_token.wrapping_add(1);
+        self.next_token += 1;
         self.publish(token, &message).await;
         if self.waiting.len() >= MOST_WAITING {
             warn!(id = %message.id, "too many messages wait for the stream; this one is not repeated");

@@ -1,20 +1,33 @@
 //! One replica: every message once, nothing lost.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::PriorityPolicy;
-use bloodraven_bus::{Exclusive, Inbox, NatsBus, STREAM, ensure_stream, read_run};
+use bloodraven_bus::{
+    Delivery, DriveOptions, Exclusive, Handler, Inbox, InboxOptions, NatsBus, Outcome, STREAM, drive, ensure_stream,
+    read_run,
+};
 use bloodraven_messages::latest::{Message, encode};
 use bloodraven_ports::{Bus as _, Clock as _};
 use bloodraven_types::fact::Waiting;
 use bloodraven_types::{Fact, WaitReason};
-use common::{Journal, Replica, TestClock, Writer, command, options, run_of, speaker, until, until_consumer, until_ok};
+use common::{
+    Journal, Replica, TestClock, Writer, command, group, options, run_of, speaker, until, until_consumer, until_ok,
+};
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// How many messages a consumer still owes an outcome for, delivered or not.
 async fn owed(connection: &bloodraven_bus::Connection, durable: &str) -> u64 {
@@ -265,4 +278,109 @@ async fn tellings_never_share_an_id() {
             .len(),
         100
     );
+}
+
+/// Announced records come on the feed, of each group the latest; commands come beside it. A group without a run has
+/// nothing to announce.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_fed_the_latest_of_each_group() {
+    let lab = common::lab("bus-records").await;
+    let (connection, bus) = speaker(&lab).await;
+    let listen = InboxOptions {
+        record_feed: true,
+        ..options("records", Exclusive::Sole)
+    };
+    let mut inbox = Inbox::open(&connection, listen).await.unwrap();
+    connection.client().flush().await.unwrap();
+    let records = inbox.records();
+    bus.announce(&group("idle", None)).await.unwrap();
+    for (name, revision) in [("orders", 1), ("orders", 2), ("carts", 7), ("orders", 3)] {
+        bus.announce(&group(name, Some(revision))).await.unwrap();
+    }
+    // What is said later on the same connection is heard later.
+    bus.order(&run_of("orders", 3), 1, command()).await.unwrap();
+    inbox.next().await.unwrap().done();
+    let mut fed = Vec::new();
+    while let Ok(message) = timeout(Duration::from_millis(300), records.next()).await {
+        fed.push((
+            message.about.group.name,
+            message.about.revision.get(),
+            message.payload.name(),
+        ));
+    }
+    assert_eq!(
+        fed,
+        [("carts".to_owned(), 7, "fencing"), ("orders".to_owned(), 3, "fencing")]
+    );
+    assert!(bus.settled_within(common::PATIENCE).await);
+    let story = read_run(&connection, &run_of("orders", 1).group, None).await.unwrap();
+    assert_eq!(story.len(), 4);
+}
+
+/// The drive loop keeps a group's order while a message is put off, and other groups go on meanwhile. A handler that
+/// breaks off costs its message nothing but time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_put_off_holds_its_group_only() {
+    let lab = common::lab("bus-drive").await;
+    let (connection, bus) = speaker(&lab).await;
+    let journal = Journal::default();
+    let handler = Stubborn {
+        journal: journal.clone(),
+        refusals: AtomicU32::new(3),
+        panics: AtomicU32::new(1),
+    };
+    let inbox = Inbox::open(&connection, options("drive", Exclusive::Sole))
+        .await
+        .unwrap();
+    until_consumer(&connection, "drive").await;
+    let cancel = CancellationToken::new();
+    let driven = tokio::spawn(drive(
+        inbox,
+        handler,
+        DriveOptions {
+            cancel: cancel.clone(),
+            parallel_groups: 8,
+        },
+    ));
+    for attempt in 1..=3 {
+        bus.order(&run_of("orders", 1), attempt, command()).await.unwrap();
+    }
+    for attempt in 1..=3 {
+        bus.order(&run_of("carts", 1), attempt, command()).await.unwrap();
+    }
+    bus.order(&run_of("panics", 1), 1, command()).await.unwrap();
+    until("everything is handled", || journal.ended() == 7).await;
+    assert_eq!(journal.begun("orders"), [1, 1, 1, 1, 2, 3]);
+    assert_eq!(journal.begun("panics"), [1, 1]);
+    let ended: Vec<_> = journal
+        .entries()
+        .into_iter()
+        .filter(|entry| entry.ended)
+        .map(|entry| entry.group)
+        .collect();
+    assert_eq!(ended[..3], ["carts", "carts", "carts"]);
+    until_nothing_owed(&connection, "drive").await;
+    cancel.cancel();
+    timeout(common::PATIENCE, driven).await.unwrap().unwrap();
+}
+
+/// Puts off the group `orders` some times, and panics in the group `panics`.
+struct Stubborn {
+    journal: Journal,
+    refusals: AtomicU32,
+    panics: AtomicU32,
+}
+
+impl Handler for Stubborn {
+    async fn handle(&self, delivery: &Delivery) -> Outcome {
+        self.journal.write("only", delivery, false);
+        let count_down = |count: &AtomicU32| count.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+        match delivery.message().about.group.name.as_str() {
+            "orders" if count_down(&self.refusals) => return Outcome::Later(Duration::from_millis(200)),
+            "panics" if count_down(&self.panics) => panic!("as the test wants it"),
+            _ => {}
+        }
+        self.journal.write("only", delivery, true);
+        Outcome::Done
+    }
 }

@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, PriorityPolicy, ReplayPolicy, pull};
+use async_nats::jetstream::stream::ConsumerUpdateErrorKind;
+use bloodraven_types::Timestamp;
+use bytes::Bytes;
+use serde_json::Value;
 use tracing::info;
 
 use super::{Exclusive, InboxOptions};
@@ -17,8 +21,10 @@ pub(crate) const ACK_WAIT: Duration = Duration::from_secs(5);
 pub(crate) const PROGRESS: Duration = Duration::from_millis(1500);
 /// How many messages may be without an outcome at once; the inbox has room for all of them.
 const MOST_PENDING: i64 = 256;
-/// How long a replica keeps the turn without asking for messages. It asks every second.
-pub(crate) const TURN: Duration = Duration::from_secs(4);
+/// How long a replica keeps the turn without asking for messages; it asks every second. This is how long a killed
+/// replica holds the others up, and how long the stream may be without a leader (4 to 8 s, measured) before a replica
+/// with the turn stops acting on what it hears.
+pub(crate) const TURN: Duration = Duration::from_secs(6);
 /// The one priority group; it has to have a name.
 pub(crate) const PRIORITY_GROUP: &str = "active";
 
@@ -76,12 +82,15 @@ pub(crate) async fn ensure_consumer(connection: Connection, options: InboxOption
             })
             .await;
         let Err(error) = updated else { return Ok(()) };
+        if !matches!(error.kind(), ConsumerUpdateErrorKind::JetStream(_)) {
+            return Err(failed("bring it up to date", error.into()));
+        }
         // Not every setting can be changed, the priority policy for one; what is unhandled is re-derived.
         info!(consumer = %durable, %error, "making the consumer anew");
         let deleted = stream.delete_consumer(durable).await;
         deleted.map_err(|error| failed("replace it", error.into()))?;
     }
-    let deliver_policy = if had_one {
+    let deliver_policy = if had_one || found.is_some() {
         DeliverPolicy::LastPerSubject
     } else {
         from_now_on
@@ -92,20 +101,74 @@ pub(crate) async fn ensure_consumer(connection: Connection, options: InboxOption
             ..wanted
         })
         .await;
-    made.map_err(|error| failed("make it", error.into()))?;
+    if let Err(error) = made {
+        // Another replica may have made it at the same time, to begin elsewhere.
+        let theirs = stream.get_consumer::<pull::Config>(durable).await;
+        return theirs.map(drop).map_err(|_| failed("make it", error.into()));
+    }
     info!(consumer = %durable, "made the consumer");
     Ok(())
 }
 
-/// How many delivered messages of the consumer have no outcome yet, whoever holds them.
-pub(crate) async fn unsettled(connection: Connection, durable: String) -> Result<usize> {
+/// What the server says about the consumer that a replica has just been pinned to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Census {
+    /// How many delivered messages have no outcome yet, whoever holds them.
+    pub(crate) unsettled: usize,
+    /// How long the consumer has had its leader. A leader does not know whom its predecessor had pinned.
+    pub(crate) leader_for: Duration,
+}
+
+/// Asks the server about the consumer.
+pub(crate) async fn census(connection: Connection, durable: String) -> Result<Census> {
     let failed = |source| Error::Consumer {
         durable: durable.clone(),
         action: "read it",
         source,
     };
-    let stream = connection.jetstream.get_stream_no_info(STREAM).await;
-    let stream = stream.map_err(|error| failed(error.into()))?;
-    let info = stream.consumer_info(&durable).await;
-    Ok(info.map_err(|error| failed(error.into()))?.num_ack_pending)
+    // By hand, as the client leaves out the server's clock.
+    let subject = format!("$JS.API.CONSUMER.INFO.{STREAM}.{durable}");
+    let answer = connection.client.request(subject, Bytes::new()).await;
+    let answer = answer.map_err(|error| failed(error.into()))?;
+    let answer: Value = serde_json::from_slice(&answer.payload).map_err(|error| failed(error.into()))?;
+    read_census(&answer).ok_or_else(|| failed(format!("the answer is {answer}").into()))
+}
+
+fn read_census(answer: &Value) -> Option<Census> {
+    let time = |pointer| answer.pointer(pointer)?.as_str()?.parse::<Timestamp>().ok();
+    let unsettled = usize::try_from(answer.get("num_ack_pending")?.as_u64()?).ok()?;
+    // A server alone has no leaders; it has kept whom it pinned for as long as the consumer is there.
+    let leader_since = time("/cluster/leader_since").or_else(|| time("/created"))?;
+    Some(Census {
+        unsettled,
+        leader_for: time("/ts")?.since(leader_since),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The leader's age is told by the server's own clock; an answer without it is no answer.
+    #[test]
+    fn a_census_is_read() {
+        let mut answer = json!({
+            "num_ack_pending": 3,
+            "created": "2026-04-20T14:00:00.5Z",
+            "ts": "2026-04-20T14:00:07.75Z",
+            "cluster": { "leader_since": "2026-04-20T14:00:05.25Z" },
+        });
+        let census = |unsettled, millis| {
+            Some(Census {
+                unsettled,
+                leader_for: Duration::from_millis(millis),
+            })
+        };
+        assert_eq!(read_census(&answer), census(3, 2500));
+        answer["cluster"] = json!(null);
+        assert_eq!(read_census(&answer), census(3, 7250));
+        assert_eq!(read_census(&json!({ "error": { "code": 404 } })), None);
+    }
 }

@@ -26,8 +26,8 @@ pub(super) enum Verdict {
 /// The memory of one inbox. It has no clock of its own and does nothing itself.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// On their way to the handlers, with where to acknowledge the stream's copy once that has come.
-    in_flight: HashMap<MessageId, Option<Subject>>,
+    /// On their way to the handlers, with where to acknowledge the stream's copies that have come.
+    in_flight: HashMap<MessageId, Vec<Subject>>,
     put_off: BTreeMap<MessageId, Instant>,
     handled: HashSet<MessageId>,
     handled_in_order: VecDeque<MessageId>,
@@ -49,8 +49,8 @@ impl Ledger {
             return Verdict::Handled;
         }
         if let Some(known) = self.in_flight.get_mut(id) {
-            // The latest delivery is the one whose acknowledgement counts.
-            *known = reply.or_else(|| known.take());
+            // A stream that was made anew, or told long after, can have a message twice; each wants its answer.
+            known.extend(reply);
             return Verdict::InFlight;
         }
         let rest = self.put_off.get(id).map(|until| until.saturating_duration_since(now));
@@ -58,13 +58,13 @@ impl Ledger {
             return Verdict::PutOff(rest);
         }
         self.put_off.remove(id);
-        self.in_flight.insert(id.clone(), reply);
+        self.in_flight.insert(id.clone(), reply.into_iter().collect());
         Verdict::Deliver
     }
 
     /// The message was handled; gives where to say so.
-    pub(super) fn done(&mut self, id: &MessageId) -> Option<Subject> {
-        let reply = self.in_flight.remove(id).flatten();
+    pub(super) fn done(&mut self, id: &MessageId) -> Vec<Subject> {
+        let replies = self.in_flight.remove(id).unwrap_or_default();
         if self.handled.insert(id.clone()) {
             self.handled_in_order.push_back(id.clone());
             if self.handled_in_order.len() > MOST_HANDLED
@@ -73,19 +73,19 @@ impl Ledger {
                 self.handled.remove(&oldest);
             }
         }
-        reply
+        replies
     }
 
     /// The message is to come again after `delay`; gives where to say so.
-    pub(super) fn later(&mut self, id: &MessageId, delay: Duration, now: Instant) -> Option<Subject> {
+    pub(super) fn later(&mut self, id: &MessageId, delay: Duration, now: Instant) -> Vec<Subject> {
         self.put_off.retain(|_, until| *until > now);
         self.put_off.insert(id.clone(), now + delay);
-        self.in_flight.remove(id).flatten()
+        self.in_flight.remove(id).unwrap_or_default()
     }
 
     /// Nothing is on its way any more; gives where to say so.
     pub(super) fn give_all_back(&mut self) -> Vec<Subject> {
-        self.in_flight.drain().filter_map(|(_, reply)| reply).collect()
+        self.in_flight.drain().flat_map(|(_, replies)| replies).collect()
     }
 }
 
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(ledger.copy(&id(1), None, now), Verdict::Deliver);
         assert_eq!(ledger.copy(&id(1), None, now), Verdict::InFlight);
         assert_eq!(ledger.copy(&id(1), reply("ack"), now), Verdict::InFlight);
-        assert_eq!(ledger.copy(&id(1), None, now), Verdict::InFlight);
-        assert_eq!(ledger.done(&id(1)), reply("ack"));
+        assert_eq!(ledger.copy(&id(1), reply("other ack"), now), Verdict::InFlight);
+        assert_eq!(ledger.done(&id(1)), ["ack", "other ack"].map(Subject::from));
         assert_eq!(ledger.copy(&id(1), reply("again"), now), Verdict::Handled);
         assert_eq!(ledger.copy(&id(2), None, now), Verdict::Deliver);
     }
@@ -128,10 +128,10 @@ mod tests {
         let (mut ledger, now) = (Ledger::default(), Instant::now());
         let delay = Duration::from_secs(2);
         assert_eq!(ledger.copy(&id(1), None, now), Verdict::Deliver);
-        assert_eq!(ledger.later(&id(1), delay, now), None);
+        assert_eq!(ledger.later(&id(1), delay, now), []);
         assert_eq!(ledger.copy(&id(1), reply("ack"), now), Verdict::PutOff(delay));
         assert_eq!(ledger.copy(&id(1), reply("ack"), now + delay), Verdict::Deliver);
-        assert_eq!(ledger.done(&id(1)), reply("ack"));
+        assert_eq!(ledger.done(&id(1)), ["ack"].map(Subject::from));
     }
 
     /// The memory of handled messages has an end.

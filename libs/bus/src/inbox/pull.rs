@@ -53,7 +53,9 @@ pub(super) enum Heard {
     Accepted(Instant),
     /// Another replica has the turn.
     TurnLost,
-    /// Stream or consumer are gone, or nothing answers.
+    /// The consumer was deleted, and the turn with it.
+    Deleted,
+    /// Nothing answers, or nothing can be made of the answer.
     Gone,
 }
 
@@ -140,19 +142,26 @@ impl Pull {
         })
     }
 
-    /// A message came; gives when the request was sent that it answers at the earliest.
-    pub(super) fn message(&mut self, now: Instant) -> Instant {
+    /// A message came. When it is the last one of its request, the server had accepted that.
+    pub(super) fn message(&mut self, now: Instant) -> Heard {
         self.silent = 0;
-        match &mut self.state {
-            State::Open { sent, left } => {
-                let sent = *sent;
-                *left = left.saturating_sub(1);
-                if *left == 0 {
-                    self.state = State::Due(now);
-                }
-                sent
-            }
-            State::Stopped | State::Due(_) => now - EXPIRES - GRACE,
+        let State::Open { sent, left } = &mut self.state else {
+            return Heard::Nothing;
+        };
+        let sent = *sent;
+        *left = left.saturating_sub(1);
+        if *left > 0 {
+            return Heard::Nothing;
+        }
+        self.state = State::Due(now);
+        Heard::Accepted(sent)
+    }
+
+    /// When the open request was sent.
+    pub(super) const fn open_since(&self) -> Option<Instant> {
+        match self.state {
+            State::Open { sent, .. } => Some(sent),
+            State::Stopped | State::Due(_) => None,
         }
     }
 
@@ -180,7 +189,7 @@ impl Pull {
                 self.state = State::Due(now + PAUSE);
                 Heard::Nothing
             }
-            StatusCode::REQUEST_TERMINATED => Heard::Gone,
+            StatusCode::REQUEST_TERMINATED => Heard::Deleted,
             StatusCode::IDLE_HEARTBEAT => {
                 self.state = State::Open { sent, left: BATCH };
                 Heard::Nothing

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, 
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::consumer::{PRIORITY_GROUP, PROGRESS, ensure_consumer, unsettled};
+use super::consumer::{Census, PRIORITY_GROUP, PROGRESS, census, ensure_consumer};
 use super::ledger::{Ledger, Verdict};
 use super::pull::{Heard, Pull};
 use super::turn::{StreamCopy, Turn};
@@ -67,7 +67,7 @@ pub(super) struct Pump {
     ensuring: Option<Task<Result<()>>>,
     ensure_pause: Duration,
     had_consumer: bool,
-    counting: Option<Task<Result<usize>>>,
+    counting: Option<Task<Result<Census>>>,
 }
 
 impl Pump {
@@ -128,7 +128,7 @@ impl Pump {
                 Some(message) = self.subjects.next() => self.hear_subject(&message),
                 Some(message) = self.answers.next() => self.hear_stream(message).await,
                 ensured = pending_or(&mut self.ensuring) => self.ensured(ensured),
-                counted = pending_or(&mut self.counting) => self.counted(counted.ok()).await,
+                counted = pending_or(&mut self.counting) => self.counted(counted).await,
                 _ = self.progress.tick() => self.show_life().await,
                 _ = self.settling_check.tick(), if self.turn.is_settling() => self.count(),
                 () = sleep_until(wakes_at.unwrap_or_else(Instant::now)), if wakes_at.is_some() => self.wake().await,
@@ -227,28 +227,41 @@ impl Pump {
     async fn hear_stream(&mut self, message: async_nats::Message) {
         let now = Instant::now();
         if let Some(status) = message.status {
-            match self.pull.status(status, &message, now) {
-                Heard::Nothing => {}
-                Heard::Accepted(sent) => self.turn.confirm(sent),
-                Heard::TurnLost => self.lose_turn().await,
-                Heard::Gone => self.ensure(Duration::ZERO),
-            }
-            return;
+            let heard = self.pull.status(status, &message, now);
+            return self.note(heard).await;
         }
-        let asked = self.pull.message(now);
+        let asked = self.pull.open_since();
+        let heard = self.pull.message(now);
+        self.note(heard).await;
         let Some((copy, pin)) = self.read(message).await else {
             return;
         };
-        let copies = self.turn.admit(copy, pin.as_deref(), asked, now);
+        let copies = match self.turn.admit(copy, pin.as_deref(), asked, now) {
+            Ok(copies) => copies,
+            Err(reply) => return answer(&self.connection.client, reply, AckKind::Nak(None)).await,
+        };
         if self.turn.is_settling() {
             self.count();
         }
         self.handle(copies).await;
     }
 
+    async fn note(&mut self, heard: Heard) {
+        match heard {
+            Heard::Nothing => {}
+            Heard::Accepted(sent) => self.turn.confirm(sent),
+            Heard::TurnLost => self.lose_turn().await,
+            Heard::Deleted => {
+                self.lose_turn().await;
+                self.ensure(Duration::ZERO);
+            }
+            Heard::Gone => self.ensure(Duration::ZERO),
+        }
+    }
+
     async fn lose_turn(&mut self) {
         if self.turn.pin().is_some() {
-            info!(consumer = %self.options.durable, "another replica has the turn");
+            info!(consumer = %self.options.durable, "lost the turn");
         }
         for reply in self.turn.lose() {
             answer(&self.connection.client, reply, AckKind::Nak(None)).await;
@@ -324,7 +337,7 @@ impl Pump {
 
     async fn take(&mut self, control: Control) {
         let now = Instant::now();
-        let (reply, kind) = match control {
+        let (replies, kind) = match control {
             Control::Done(id) => (self.ledger.done(&id), AckKind::Ack),
             Control::Later(id, delay) => (self.ledger.later(&id, delay, now), AckKind::Nak(Some(delay))),
             Control::Abandoned(id) => (
@@ -332,7 +345,7 @@ impl Pump {
                 AckKind::Nak(Some(AFTER_BREAKING_OFF)),
             ),
         };
-        if let Some(reply) = reply {
+        for reply in replies {
             answer(&self.connection.client, reply, kind).await;
         }
     }
@@ -345,15 +358,15 @@ impl Pump {
 
     fn count(&mut self) {
         if self.counting.is_none() {
-            self.counting = Some(Box::pin(unsettled(
-                self.connection.clone(),
-                self.options.durable.clone(),
-            )));
+            self.counting = Some(Box::pin(census(self.connection.clone(), self.options.durable.clone())));
         }
     }
 
-    async fn counted(&mut self, unsettled: Option<usize>) {
-        let copies = self.turn.settle(unsettled, Instant::now());
+    async fn counted(&mut self, census: Result<Census>) {
+        if let Err(error) = &census {
+            debug!(%error, source = source_of(error), "could not look at the consumer; it is tried again");
+        }
+        let copies = self.turn.settle(census.ok(), Instant::now());
         if !copies.is_empty() {
             info!(consumer = %self.options.durable, messages = copies.len(), "took the turn");
         }
@@ -387,6 +400,12 @@ impl Pump {
             debug!("closed without the bus having heard of it");
         }
     }
+}
+
+fn source_of(error: &Error) -> String {
+    std::error::Error::source(error)
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }
 
 /// The task's result, once; never when there is no task.

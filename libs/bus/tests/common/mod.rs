@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,14 +15,18 @@ use bloodraven_lab::{Lab, LabOptions};
 use bloodraven_messages::latest::{Payload, SubjectFilter};
 use bloodraven_ports::Clock;
 use bloodraven_types::command::ProbeGrant;
+use bloodraven_types::group::PlannedFailoverSpec;
 use bloodraven_types::run::RunRef;
-use bloodraven_types::{Command, Epoch, GroupKey, ObjectUid, Revision, RunId, Timestamp};
+use bloodraven_types::{
+    Command, Epoch, Group, GroupKey, GroupSpec, GroupStatus, ObjectUid, ResourceVersion, Revision, RunId, Span,
+    Timestamp,
+};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long a condition may take to become true on a loaded machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A clock that starts at a fixed moment, so that no test depends on the day.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +110,41 @@ pub(crate) fn run_id(group: &str) -> RunId {
     format!("01890a5d-ac96-774b-bcce-{:012x}", number & 0xffff_ffff_ffff)
         .parse()
         .expect("a UUID")
+}
+
+/// A group, with a run at that revision when there is one.
+pub(crate) fn group(name: &str, revision: Option<u64>) -> Group {
+    let about = run_of(name, revision.unwrap_or_default());
+    let run = serde_json::json!({
+        "runID": about.run_id,
+        "revision": about.revision,
+        "phase": "Fencing",
+        "targetSite": "pdx",
+        "settings": { "maxLagWait": "5m0s", "drainTimeout": "30s" },
+        "startTime": "2026-04-20T14:32:00Z",
+    });
+    let run = serde_json::from_value(run).expect("a record");
+    Group {
+        key: about.group,
+        uid: about.uid,
+        resource_version: ResourceVersion::new("1"),
+        generation: 1,
+        annotations: BTreeMap::new(),
+        spec: GroupSpec {
+            sites: Vec::new(),
+            failover_cooldown: Span::seconds(60),
+            poll_interval: Span::seconds(1),
+            failure_threshold: 3,
+            recovery_threshold: 2,
+            planned_failover: PlannedFailoverSpec::default(),
+            dragonfly: None,
+            dns: None,
+        },
+        status: GroupStatus {
+            planned_failover: revision.map(|_| run),
+            ..GroupStatus::default()
+        },
+    }
 }
 
 /// Some command.
