@@ -2,7 +2,9 @@
 
 use bloodraven_types::annotation::{self, RunSince};
 use bloodraven_types::group::ClaimKind;
-use bloodraven_types::{Epoch, Group, Outcome, RunId, RunRef, Timestamp};
+use bloodraven_types::{Epoch, Group, Phase, PlannedFailover, Reason, RunId, RunRef, Timestamp};
+
+use crate::history;
 
 /// Who holds the claim, as one read of the object shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +71,12 @@ pub enum NotLive {
         /// The run.
         run_id: RunId,
     },
+    /// Somebody else recorded a failover since the run took its claim (PF-CLM-05).
+    #[error("a failover was recorded beside run {run_id} since it took its claim")]
+    AuthorityMoved {
+        /// The run.
+        run_id: RunId,
+    },
     /// The time is over.
     #[error("the deadline {deadline} has passed")]
     DeadlinePassed {
@@ -82,28 +90,30 @@ pub fn holder(group: &Group) -> Claim {
     if let Some(hold) = &group.status.planned_failover_hold {
         return Claim::Held { run_id: hold.run_id };
     }
-    if let Some(run) = group.run() {
-        if run.phase.needs_claim() && !is_released(group, run.run_id) {
-            return Claim::Planned { run_id: run.run_id };
-        }
-        if run
-            .result
-            .as_ref()
-            .is_some_and(|result| result.outcome == Outcome::ManualRecoveryRequired)
-            && group.status.planned_failover_hold.is_some()
-        {
-            return Claim::Held { run_id: run.run_id };
-        }
+    if let Some(run) = group.run()
+        && run.phase.needs_claim()
+        && !is_released(group, run.run_id)
+    {
+        return Claim::Planned { run_id: run.run_id };
     }
-    match &group.status.claim {
-        Some(claim) => match (claim.kind, &claim.holder) {
-            (Some(ClaimKind::PlannedFailover) | None, _) | (_, None) => Claim::Free,
-            (Some(kind), Some(holder)) => Claim::Other {
-                kind,
-                holder: holder.clone(),
-            },
+    let Some(claim) = &group.status.claim else {
+        return Claim::Free;
+    };
+    match claim.kind {
+        // A planned run's holding is told by the run itself, so what is left of it here is spent.
+        Some(ClaimKind::PlannedFailover) | None => Claim::Free,
+        Some(
+            kind @ (ClaimKind::Emergency
+            | ClaimKind::Update
+            | ClaimKind::Restore
+            | ClaimKind::Bootstrap
+            | ClaimKind::KeyringRotation
+            | ClaimKind::Recovery
+            | ClaimKind::DragonflyUpgrade),
+        ) => Claim::Other {
+            kind,
+            holder: claim.holder.clone().unwrap_or_default(),
         },
-        None => Claim::Free,
     }
 }
 
@@ -160,7 +170,7 @@ pub fn check_live(group: &Group, about: &RunRef, deadline: Option<Timestamp>, no
     Ok(())
 }
 
-/// [`check_live`], and the run holds the claim: what every statement that changes a role needs.
+/// [`check_live`], and the run holds the claim with its authority unbroken: what every statement that changes a role needs.
 ///
 /// # Errors
 /// Says what moved on, with both values.
@@ -172,9 +182,23 @@ pub fn check_claimed(
 ) -> Result<(), NotLive> {
     check_live(group, about, deadline, now)?;
     match holder(group) {
-        Claim::Planned { run_id } if run_id == about.run_id => Ok(()),
+        Claim::Planned { run_id } if run_id == about.run_id => match group.run() {
+            Some(run) if history::authority_holds(group, run) || only_looks(run) => Ok(()),
+            Some(_) | None => Err(NotLive::AuthorityMoved { run_id }),
+        },
         Claim::Planned { .. } | Claim::Free | Claim::Held { .. } | Claim::Other { .. } => {
             Err(NotLive::NotClaimed { run_id: about.run_id })
         }
     }
+}
+
+/// A run that goes back because its authority moved: it has nothing left to send, its fence is not its own any more, and
+/// what it still does is to look how it left the source.
+fn only_looks(run: &PlannedFailover) -> bool {
+    run.phase == Phase::RollingBack
+        && run.promotion.is_none()
+        && run
+            .rollback
+            .as_ref()
+            .is_some_and(|rollback| rollback.reason == Reason::AuthorityChanged)
 }

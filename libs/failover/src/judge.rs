@@ -78,12 +78,12 @@ fn try_grant(group: &Group, target: &SiteName, answers: &Answers) -> Result<Gran
         .iter()
         .filter(|site| site.role.must_answer() && site.name != *target)
     {
-        if let Some(Err(error)) = answers.get(&site.name) {
-            return Err((
-                WaitReason::PeerUnreadable,
-                format!("site \"{}\" does not answer: {error}", site.name),
-            ));
-        }
+        let problem = match answers.get(&site.name) {
+            Some(Ok(_)) => continue,
+            Some(Err(error)) => format!("does not answer: {error}"),
+            None => "was not probed".to_owned(),
+        };
+        return Err((WaitReason::PeerUnreadable, format!("site \"{}\" {problem}", site.name)));
     }
     let target_answer = target_ready(target, answers, source_answer)?;
     distinct_servers(answers)?;
@@ -138,6 +138,12 @@ fn target_ready<'a>(
         let threads = (channel.io_running, channel.sql_running);
         return Err(not_ready(format!(
             "does not run both replication threads (IO, SQL) = {threads:?}{error}"
+        )));
+    }
+    if channel.delay_seconds > 0 {
+        return Err(not_ready(format!(
+            "applies with a delay of {}s (SOURCE_DELAY), which the write outage would last",
+            channel.delay_seconds
         )));
     }
     if channel.source_uuid != Some(source.server_uuid) {

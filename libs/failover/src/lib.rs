@@ -17,4 +17,4 @@ pub mod planned;
 pub mod roles;
 pub mod topology;
 
-pub use planned::{Effect, Illegal, Input, Outcome, Step, Verdict, Write, commands, step};
+pub use planned::{Effect, Illegal, Input, Outcome, Refusal, Settlement, Step, Verdict, Write, commands, step};

@@ -4,7 +4,7 @@ use bloodraven_types::annotation::{self, PlannedFailoverRequest};
 use bloodraven_types::command::{Command, ProbeGrant};
 use bloodraven_types::fact::Granted;
 use bloodraven_types::group::{ClaimKind, ClaimStatus};
-use bloodraven_types::record::{Admission, ClaimBaseline, Fence, PlannedFailover};
+use bloodraven_types::record::{Admission, Fence, PlannedFailover};
 use bloodraven_types::words::{DeferReason, OnCooldown};
 use bloodraven_types::{EventReason, Group, Phase, Reason, StepState, Timestamp, WaitReason, Warning};
 
@@ -31,7 +31,11 @@ pub(super) fn admitting(
 ) -> Result<Verdict, Illegal> {
     match input {
         Input::Admission(AdmissionFact::Granted(granted)) => Ok(granted_now(group, run, &granted, now)),
-        Input::Admission(AdmissionFact::Waiting(waiting)) => Ok(wait(group, run, waiting.reason, &waiting.detail)),
+        Input::Admission(AdmissionFact::Waiting(waiting)) => Ok(match judged(group, run, now) {
+            Ok(()) => wait(group, run, waiting.reason, &waiting.detail),
+            // One voice at a time: what the object itself says goes first, or the two would take turns on the record.
+            Err(refusal) => refuse(group, run, refusal, now),
+        }),
         Input::Admission(AdmissionFact::Refused(refused)) => Ok(Verdict::Write(ending::not_started(
             group,
             run.clone(),
@@ -60,7 +64,8 @@ pub(super) fn deferred(group: &Group, run: &PlannedFailover, input: Input, now: 
             let due = run.admission.retry_time.is_none_or(|retry| now >= retry);
             if group.annotation(annotation::PLANNED_FAILOVER).is_none() {
                 Ok(cancelled(group, run, now))
-            } else if due {
+            } else if due || settlement(group, Some(run.start_time), now) != Settlement::Settled {
+                // A failover in flight moves it on too: what it waits for then is that failover's end (PF-ADM-10).
                 Ok(resume(group, run, now))
             } else {
                 Ok(Verdict::nothing())
@@ -81,27 +86,47 @@ pub(super) fn deferred(group: &Group, run: &PlannedFailover, input: Input, now: 
 
 /// One look at a waiting run: its deadline, its validation, its annotation (PF-ADM-03, PF-ADM-04).
 fn pass(group: &Group, run: &PlannedFailover, now: Timestamp) -> Verdict {
+    match judged(group, run, now) {
+        Ok(()) => accepted(group, run, now),
+        Err(refusal) => refuse(group, run, refusal, now),
+    }
+}
+
+/// Whether the run may go on as this read of the object shows it.
+fn judged(group: &Group, run: &PlannedFailover, now: Timestamp) -> Result<(), Refusal> {
     if run.admission.deadline_time.is_some_and(|deadline| now >= deadline) {
-        let last = match (run.admission.wait_reason, &run.admission.wait_detail) {
+        let detail = match (run.admission.wait_reason, &run.admission.wait_detail) {
             (Some(reason), Some(detail)) => format!("the claim was not granted; last wait reason {reason}: {detail}"),
             (Some(reason), None) => format!("the claim was not granted; last wait reason {reason}"),
             (None, _) => "the claim was not granted".to_owned(),
         };
-        return Verdict::Write(ending::not_started(
-            group,
-            run.clone(),
-            Reason::AdmissionTimeout,
-            &last,
-            now,
-        ));
+        return Err(Refusal::Reject {
+            reason: Reason::AdmissionTimeout,
+            detail,
+        });
     }
     if let Settlement::Unsettled { detail } = settlement(group, Some(run.start_time), now) {
-        return wait(group, run, WaitReason::AuthorityUnsettled, &detail);
+        return Err(Refusal::Wait {
+            reason: WaitReason::AuthorityUnsettled,
+            detail,
+        });
     }
-    match validate(group, &run.target_site, now) {
-        Ok(()) => accepted(group, run, now),
-        Err(refusal) => refuse(group, run, refusal, now),
+    // A request that waited before its validation still has its annotation, and with it what it expects (X-CAS-01).
+    let refusal = own_request(group, run)
+        .filter(|_| run.admission.validation_time.is_none())
+        .and_then(|request| request::unexpected_active_site(group, &request));
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => validate(group, &run.target_site, now),
     }
+}
+
+/// The copy of the run's own request that still stands, when there is one.
+fn own_request(group: &Group, run: &PlannedFailover) -> Option<PlannedFailoverRequest> {
+    group
+        .annotation(annotation::PLANNED_FAILOVER)
+        .and_then(|value| PlannedFailoverRequest::parse(value).ok())
+        .filter(|request| ending::is_own_copy(run, request))
 }
 
 /// Validation accepts: the first time that is recorded, and from then on a copy of the request is removed (PF-REQ-10).
@@ -117,16 +142,7 @@ fn accepted(group: &Group, run: &PlannedFailover, now: Timestamp) -> Verdict {
         );
         return Verdict::Write(Step::status(group, run).then(Input::Tick));
     }
-    let own_copy = group
-        .annotation(annotation::PLANNED_FAILOVER)
-        .and_then(|value| PlannedFailoverRequest::parse(value).ok())
-        .is_some_and(|request| {
-            request.target == run.target_site
-                && request
-                    .max_lag_wait
-                    .is_none_or(|wait| wait == run.settings.max_lag_wait)
-        });
-    if own_copy {
+    if own_request(group, run).is_some() {
         Verdict::Write(request::removal(Vec::new()))
     } else {
         Verdict::nothing()
@@ -193,13 +209,11 @@ fn resume(group: &Group, run: &PlannedFailover, now: Timestamp) -> Verdict {
         Ok(request) => request,
         Err(error) => {
             let detail = error.to_string();
-            return Verdict::Write(ending::not_started(
-                group,
-                run.clone(),
-                Reason::InvalidAnnotation,
-                &detail,
-                now,
-            ));
+            let mut step = ending::not_started(group, run.clone(), Reason::InvalidAnnotation, &detail, now);
+            step.then = Some(Input::RemoveRequest {
+                value: value.to_owned(),
+            });
+            return Verdict::Write(step);
         }
     };
     let mut fresh = request::new_run(group, run.run_id, &request, now);
@@ -230,13 +244,12 @@ fn wait(group: &Group, run: &PlannedFailover, reason: WaitReason, detail: &str) 
 
 /// The probes passed: judge once more against this read, then take the claim and announce the fence in one write (PF-FEN-01).
 fn granted_now(group: &Group, run: &PlannedFailover, granted: &Granted, now: Timestamp) -> Verdict {
-    let judged = pass(group, run, now);
-    let only_tidying = match &judged {
-        Verdict::Nothing(_) => true,
-        Verdict::Write(step) => matches!(step.write, Write::Annotations(_)),
-    };
-    if !only_tidying || run.admission.validation_time.is_none() {
-        return judged;
+    if run.admission.validation_time.is_none() {
+        // Nothing was asked of the claim's probes yet: a straggler of an earlier wait.
+        return pass(group, run, now);
+    }
+    if let Err(refusal) = judged(group, run, now) {
+        return refuse(group, run, refusal, now);
     }
     if group.status.active_site.as_ref() != Some(&granted.source) {
         let detail = format!(
@@ -245,8 +258,8 @@ fn granted_now(group: &Group, run: &PlannedFailover, granted: &Granted, now: Tim
         );
         return wait(group, run, WaitReason::AuthorityUnsettled, &detail);
     }
-    let baseline = match history::failover_record(group) {
-        Ok(record) => record,
+    let baseline = match history::baseline(group) {
+        Ok(baseline) => baseline,
         Err(error) => {
             let detail = error.to_string();
             let step = ending::not_started(group, run.clone(), Reason::InvalidFailoverState, &detail, now);
@@ -257,10 +270,7 @@ fn granted_now(group: &Group, run: &PlannedFailover, granted: &Granted, now: Tim
     run.phase = Phase::Fencing;
     run.source_site = Some(granted.source.clone());
     run.claim_time = Some(now);
-    run.claim_baseline = Some(ClaimBaseline {
-        time: baseline.as_ref().map(|record| record.time),
-        target: baseline.map(|record| record.target),
-    });
+    run.claim_baseline = Some(baseline);
     run.admission = Admission {
         deadline_time: run.admission.deadline_time,
         ..Admission::default()

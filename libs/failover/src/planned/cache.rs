@@ -10,7 +10,8 @@ use bloodraven_types::record::{
 use bloodraven_types::words::OnSyncTimeout;
 use bloodraven_types::{Group, Phase, Reason, StepState, Timestamp};
 
-use super::executing::{inconsistent, intend_promotion, roll_back};
+use super::authority::inconsistent;
+use super::executing::{intend_promotion, roll_back};
 use super::{CacheFact, Illegal, Input, Step, Verdict, illegal};
 use crate::deadlines;
 
@@ -21,6 +22,8 @@ pub(super) fn commands(run: &PlannedFailover) -> Vec<Command> {
     };
     let target = run.target_site.clone();
     match (&dragonfly.takeover, dragonfly.sync_wait_start_time) {
+        // Once it has succeeded there is nothing left to ask for: the next write is the promotion's intent.
+        (Some(takeover), _) if takeover.state == StepState::Succeeded => Vec::new(),
         (Some(takeover), _) => vec![Command::TakeOverCache(TakeOverCache {
             source: source.clone(),
             target,
@@ -141,9 +144,16 @@ fn synced_now(
     group: &Group,
     run: &PlannedFailover,
     dragonfly: &DragonflyRun,
-    _: &CacheSynced,
+    synced: &CacheSynced,
     now: Timestamp,
 ) -> Verdict {
+    // Synced means: with the offset on the record. Without one there, or short of it, this is some other offset's word.
+    if dragonfly
+        .source_offset
+        .is_none_or(|offset| synced.target_offset < offset)
+    {
+        return Verdict::nothing();
+    }
     let mut next = run.clone();
     next.phase = Phase::PromotingDragonfly;
     next.message = "promoting the target cache".to_owned();
@@ -179,10 +189,10 @@ pub(super) fn promoting(
         ));
     };
     match input {
-        Input::Cache(CacheFact::TakenOver(taken)) => Ok(taken_over_now(group, run, dragonfly, takeover, &taken, now)),
-        Input::Cache(CacheFact::Failed(failed)) => Ok(without_cache(group, run, &failed, now)),
-        Input::Cache(CacheFact::Offset(_) | CacheFact::Synced(_)) => Err(illegal(run, &input)),
-        Input::Tick if takeover.state == StepState::Succeeded => {
+        // Its success is on the record: whatever is told of the takeover now is late, and the run goes on (PF-DFY-04).
+        Input::Cache(CacheFact::TakenOver(_) | CacheFact::Failed(_)) | Input::Tick
+            if takeover.state == StepState::Succeeded =>
+        {
             let mut next = run.clone();
             let Some(promotion) = &run.promotion else {
                 return Ok(inconsistent(group, run, "no pinned target in PromotingDragonfly", now));
@@ -190,6 +200,9 @@ pub(super) fn promoting(
             intend_promotion(&mut next, promotion.target_server_uuid, now);
             Ok(Verdict::Write(Step::status(group, next)))
         }
+        Input::Cache(CacheFact::TakenOver(taken)) => Ok(taken_over_now(group, run, dragonfly, takeover, &taken, now)),
+        Input::Cache(CacheFact::Failed(failed)) => Ok(without_cache(group, run, &failed, now)),
+        Input::Cache(CacheFact::Offset(_) | CacheFact::Synced(_)) => Err(illegal(run, &input)),
         Input::Tick => {
             let limit = takeover_limit(settings) + deadlines::KEEPER_GRACE;
             if now < takeover.intent_time.after(limit) {

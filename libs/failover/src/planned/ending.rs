@@ -1,9 +1,9 @@
 //! The ends: one function that writes a terminal record, and the small ones that call it.
 
 use bloodraven_types::annotation::{self, PlannedFailoverRequest};
-use bloodraven_types::group::{ClaimStatus, Condition, PlannedFailoverHold};
+use bloodraven_types::group::{ClaimKind, ClaimStatus, Condition, PlannedFailoverHold};
 use bloodraven_types::record::{PlannedFailover, RunResult};
-use bloodraven_types::{EventReason, Group, Outcome, Phase, Reason, SiteName, Timestamp, Warning};
+use bloodraven_types::{EventReason, Group, Outcome, Phase, Reason, SiteName, StepState, Timestamp, Warning};
 
 use super::{Effect, Step, Write};
 use crate::history;
@@ -27,15 +27,14 @@ pub(super) fn end(group: &Group, mut run: PlannedFailover, end: End, now: Timest
     let held_claim = run.phase.needs_claim() && !crate::claim::is_released(group, run.run_id);
     let started = run.start_time;
     let target = run.target_site.clone();
+    let run_id = run.run_id.to_string();
     run.phase = if end.outcome == Outcome::Succeeded {
         Phase::Succeeded
     } else {
         Phase::Failed
     };
     run.message.clone_from(&end.message);
-    let mut warnings = end.warnings;
-    warnings.sort_unstable();
-    warnings.dedup();
+    let warnings = warnings(&run, end.outcome, end.warnings);
     run.result = Some(RunResult {
         outcome: end.outcome,
         reason: end.reason,
@@ -53,7 +52,7 @@ pub(super) fn end(group: &Group, mut run: PlannedFailover, end: End, now: Timest
                 &end.ambiguous_sites,
                 now,
             );
-        } else if let Some(claim) = &mut status.claim {
+        } else if let Some(claim) = status.claim.as_mut().filter(|claim| is_own(claim, &run_id)) {
             *claim = ClaimStatus {
                 epoch: claim.epoch,
                 ..ClaimStatus::default()
@@ -75,13 +74,37 @@ pub(super) fn end(group: &Group, mut run: PlannedFailover, end: End, now: Timest
     step.then(super::Input::Tick)
 }
 
+/// The claim is released only by the run that owns it: another actor may have it by now (PF-CLM-01).
+fn is_own(claim: &ClaimStatus, run_id: &str) -> bool {
+    claim.kind == Some(ClaimKind::PlannedFailover) && claim.holder.as_deref() == Some(run_id)
+}
+
+/// What the record has gathered on the way and what the end itself adds, in the order of the reference.
+fn warnings(run: &PlannedFailover, outcome: Outcome, of_end: Vec<Warning>) -> Vec<Warning> {
+    let mut warnings = of_end;
+    warnings.extend(run.fence.iter().flat_map(|fence| &fence.warnings));
+    warnings.extend(run.promotion.iter().flat_map(|promotion| &promotion.warnings));
+    let cache_moved = run
+        .dragonfly
+        .as_ref()
+        .and_then(|dragonfly| dragonfly.takeover.as_ref())
+        .is_some_and(|takeover| takeover.state == StepState::Succeeded);
+    if cache_moved && outcome != Outcome::Succeeded {
+        // The cache leads on the target while MySQL did not get there (PF-DFY-09).
+        warnings.push(Warning::DragonflySessionsLost);
+    }
+    warnings.sort_unstable();
+    warnings.dedup();
+    warnings
+}
+
 /// `NotStarted`: nothing was sent to any site, and the annotation goes.
 pub(super) fn not_started(group: &Group, run: PlannedFailover, reason: Reason, detail: &str, now: Timestamp) -> Step {
     let message = format!(
         "planned failover to \"{}\" not started ({reason}): {detail}",
         run.target_site
     );
-    let target = run.target_site.clone();
+    let judged = run.clone();
     let mut step = end(
         group,
         run,
@@ -97,13 +120,21 @@ pub(super) fn not_started(group: &Group, run: PlannedFailover, reason: Reason, d
     // The request that was judged goes with its end; one written meanwhile names something else or another version (PF-REQ-08).
     let own = group
         .annotation(annotation::PLANNED_FAILOVER)
-        .filter(|value| PlannedFailoverRequest::parse(value).is_ok_and(|request| request.target == target));
+        .filter(|value| PlannedFailoverRequest::parse(value).is_ok_and(|request| is_own_copy(&judged, &request)));
     if let Some(value) = own {
         step.then = Some(super::Input::RemoveRequest {
             value: value.to_owned(),
         });
     }
     step
+}
+
+/// Whether an annotation is a copy of the run's own request: the same target, with the same wait or none (PF-REQ-06).
+pub(super) fn is_own_copy(run: &PlannedFailover, request: &PlannedFailoverRequest) -> bool {
+    let same_wait = request
+        .max_lag_wait
+        .is_none_or(|wait| wait == run.settings.max_lag_wait);
+    request.target == run.target_site && same_wait
 }
 
 fn hold(
@@ -177,11 +208,7 @@ fn summary(message: &str, outcome: Outcome, reason: Option<Reason>) -> String {
 
 /// Success: the terminal record together with `status.lastFailover`, which never moves to an older time (PF-PUB-03).
 pub(super) fn succeeded(group: &Group, run: &PlannedFailover, now: Timestamp) -> Step {
-    let warnings: Vec<Warning> = run
-        .promotion
-        .as_ref()
-        .map(|promotion| promotion.warnings.clone())
-        .unwrap_or_default();
+    let warnings = warnings(run, Outcome::Succeeded, Vec::new());
     let mut message = format!("promoted \"{}\"", run.target_site);
     if !warnings.is_empty() {
         let list = warnings
@@ -203,7 +230,7 @@ pub(super) fn succeeded(group: &Group, run: &PlannedFailover, now: Timestamp) ->
     let ending = End {
         outcome: Outcome::Succeeded,
         reason: None,
-        warnings,
+        warnings: Vec::new(),
         message,
         ambiguous_sites: Vec::new(),
     };

@@ -4,10 +4,10 @@ use bloodraven_gtid::GtidSet;
 use bloodraven_types::command::{AwaitCatchUp, Command, DrainSource, FenceSource};
 use bloodraven_types::fact::{CaughtUp, Drained, Fenced};
 use bloodraven_types::record::{DragonflyRun, Drain, Fence, LagWait, PlannedFailover, Promotion, Rollback};
-use bloodraven_types::{EventReason, Group, Outcome, Phase, Reason, ServerUuid, StepState, Timestamp, Warning};
+use bloodraven_types::{EventReason, Group, Phase, Reason, ServerUuid, StepState, Timestamp, Warning};
 
-use super::ending::{self, End};
-use super::{CatchUpFact, DrainFact, Effect, FenceFact, Illegal, Input, Step, Verdict, illegal};
+use super::authority::inconsistent;
+use super::{CatchUpFact, DrainFact, FenceFact, Illegal, Input, Step, Verdict, illegal};
 use crate::deadlines;
 
 pub(super) fn commands(run: &PlannedFailover) -> Vec<Command> {
@@ -205,13 +205,7 @@ pub(super) fn waiting_for_lag(
         Input::CatchUp(CatchUpFact::CaughtUp(caught_up)) => Ok(caught_up_now(group, run, wait, &caught_up, now)),
         Input::CatchUp(CatchUpFact::Lagging) => Ok(Verdict::nothing()),
         Input::CatchUp(CatchUpFact::Failed(failed)) => {
-            let waited = Effect::LagWaited {
-                target: run.target_site.clone(),
-                duration: now.since(wait.start_time),
-            };
-            roll_back(group, run, failed.reason, &failed.detail, now)
-                .effect(waited)
-                .verdict()
+            roll_back(group, run, failed.reason, &failed.detail, now).verdict()
         }
         Input::Tick => {
             let limit = run.settings.max_lag_wait.get() + deadlines::KEEPER_GRACE;
@@ -286,14 +280,7 @@ fn caught_up_now(
         next.promotion = Some(intended(&next, caught_up.target_server_uuid, now));
     }
     let message = format!("\"{}\" applied the fenced set", run.target_site);
-    Verdict::Write(
-        Step::status(group, next)
-            .event(EventReason::PlannedFailoverTargetCaughtUp, message)
-            .effect(Effect::LagWaited {
-                target: run.target_site.clone(),
-                duration: now.since(wait.start_time),
-            }),
-    )
+    Verdict::Write(Step::status(group, next).event(EventReason::PlannedFailoverTargetCaughtUp, message))
 }
 
 /// Moves the record to `Promoting` with the intent in it (PF-PRO-01).
@@ -334,45 +321,4 @@ pub(super) fn roll_back(group: &Group, run: &PlannedFailover, reason: Reason, de
     next.message = format!("rolling back ({reason}): {detail}");
     let message = next.message.clone();
     Step::status(group, next).event(EventReason::PlannedFailoverRollbackStarted, message)
-}
-
-/// The run's source or target is no longer in the spec: it ends at once, without touching any server (PF-CLM-07).
-pub(super) fn removed_site(group: &Group, run: &PlannedFailover, now: Timestamp) -> Option<Step> {
-    if !run.phase.needs_claim() || crate::claim::is_released(group, run.run_id) {
-        return None;
-    }
-    let missing = std::iter::once(&run.target_site)
-        .chain(run.source_site.as_ref())
-        .find(|site| group.site(site).is_none())?;
-    let outcome = if run.phase == Phase::Promoting {
-        Outcome::PromotedUnconfirmed
-    } else {
-        Outcome::SourceLeftFenced
-    };
-    let message =
-        format!("site \"{missing}\" was removed from spec.sites during the run; check the remaining sites by hand");
-    let end = End {
-        outcome,
-        reason: Some(Reason::UnknownSite),
-        warnings: Vec::new(),
-        message,
-        ambiguous_sites: Vec::new(),
-    };
-    Some(ending::end(group, run.clone(), end, now))
-}
-
-/// The record contradicts itself. That is our fault, never the group's: it goes back if it can, and says so.
-pub(super) fn inconsistent(group: &Group, run: &PlannedFailover, what: &str, now: Timestamp) -> Verdict {
-    let end = End {
-        outcome: if run.phase == Phase::Promoting {
-            Outcome::PromotedUnconfirmed
-        } else {
-            Outcome::SourceLeftFenced
-        },
-        reason: Some(Reason::InternalError),
-        warnings: Vec::new(),
-        message: format!("the run's record contradicts itself: {what}; {}", ending::MANUAL_ADVICE),
-        ambiguous_sites: Vec::new(),
-    };
-    Verdict::Write(ending::end(group, run.clone(), end, now))
 }

@@ -1,6 +1,7 @@
 //! The machine of a planned failover: one door, [`step`], and one derivation, [`commands`].
 
 mod admitting;
+mod authority;
 mod cache;
 mod ending;
 mod executing;
@@ -292,10 +293,10 @@ pub fn step(group: &Group, input: Input, now: Timestamp) -> Result<Verdict, Ille
             }),
         };
     };
-    if let Some(step) = executing::removed_site(group, run, now) {
-        return Ok(Verdict::Write(step));
+    if let Some(step) = authority::overruled(group, run, now) {
+        return Ok(measured(run, Verdict::Write(step), now));
     }
-    match run.phase {
+    let verdict = match run.phase {
         Phase::Admitting => admitting::admitting(group, run, input, now),
         Phase::Deferred => admitting::deferred(group, run, input, now),
         Phase::Fencing => executing::fencing(group, run, input, now),
@@ -307,7 +308,29 @@ pub fn step(group: &Group, input: Input, now: Timestamp) -> Result<Verdict, Ille
         Phase::Publishing => promoting::publishing(group, run, input, now),
         Phase::RollingBack => rollback::rolling_back(group, run, input, now),
         Phase::Succeeded | Phase::Failed => ended(group, run, input),
+    };
+    verdict.map(|verdict| measured(run, verdict, now))
+}
+
+/// Adds the lag wait's one sample to the write that ends the wait, whichever way it ends (PF-OBS-03).
+fn measured(run: &PlannedFailover, verdict: Verdict, now: Timestamp) -> Verdict {
+    let (Verdict::Write(step), Phase::WaitingForLag, Some(wait)) = (&verdict, run.phase, &run.lag_wait) else {
+        return verdict;
+    };
+    let over = match &step.write {
+        Write::Status(status) => status
+            .planned_failover
+            .as_ref()
+            .is_some_and(|next| next.phase != Phase::WaitingForLag),
+        Write::Annotations(_) => false,
+    };
+    if !over {
+        return verdict;
     }
+    Verdict::Write(step.clone().effect(Effect::LagWaited {
+        target: run.target_site.clone(),
+        duration: now.since(wait.start_time),
+    }))
 }
 
 /// The commands of the record as it stands: the same before and after a crash.
@@ -318,7 +341,7 @@ pub fn commands(group: &Group) -> Vec<Command> {
         Phase::Fencing | Phase::Draining | Phase::WaitingForLag => executing::commands(run),
         Phase::WaitingForDragonflySync | Phase::PromotingDragonfly => cache::commands(run),
         Phase::Promoting => promoting::commands(group, run),
-        Phase::RollingBack => rollback::commands(run),
+        Phase::RollingBack => rollback::commands(group, run),
         Phase::Deferred | Phase::Publishing | Phase::Succeeded | Phase::Failed => Vec::new(),
     }
 }

@@ -9,8 +9,9 @@ use bloodraven_types::fact::{Promoted, PromotionFailed, PromotionReach, Publishe
 use bloodraven_types::record::{DnsPublication, PlannedFailover, Promotion};
 use bloodraven_types::{EventReason, Group, Outcome, Phase, Reason, StepState, Timestamp, Warning};
 
+use super::authority::inconsistent;
 use super::ending::{self, End};
-use super::executing::{inconsistent, roll_back};
+use super::executing::roll_back;
 use super::{Effect, Illegal, Input, PromotionFact, Step, Verdict, Write, illegal};
 use crate::{claim, deadlines, history};
 
@@ -216,15 +217,11 @@ fn failed_now(group: &Group, run: &PlannedFailover, failed: &PromotionFailed, no
     match failed.reached {
         PromotionReach::NothingWritten => Verdict::Write(roll_back(group, run, failed.reason, &failed.detail, now)),
         PromotionReach::MayBeWritable | PromotionReach::Writable => {
-            let outcome = unexplained(failed.reason);
+            let (outcome, reason) = after_a_possible_write(failed.reason);
             let end = End {
                 outcome,
-                reason: Some(failed.reason),
-                warnings: run
-                    .promotion
-                    .as_ref()
-                    .map(|promotion| promotion.warnings.clone())
-                    .unwrap_or_default(),
+                reason: Some(reason),
+                warnings: Vec::new(),
                 message: failed.detail.clone(),
                 ambiguous_sites: failed.ambiguous_sites.clone(),
             };
@@ -234,13 +231,27 @@ fn failed_now(group: &Group, run: &PlannedFailover, failed: &PromotionFailed, no
 }
 
 /// After a possible write: what cannot be explained is held, what could merely not be seen is unconfirmed (PF-PRO-08, PF-PRO-09).
-const fn unexplained(reason: Reason) -> Outcome {
+///
+/// Some refusals mean another thing once the target may be writable: the reference's tables know them only before a write.
+const fn after_a_possible_write(reason: Reason) -> (Outcome, Reason) {
     match reason {
-        Reason::ForeignWritable | Reason::ExecuteFailed | Reason::AuthorityChanged | Reason::TargetChanged => {
-            Outcome::ManualRecoveryRequired
+        Reason::ForeignWritable | Reason::ExecuteFailed | Reason::AuthorityChanged => {
+            (Outcome::ManualRecoveryRequired, reason)
         }
+        // A source that takes writes again beside such a target is another writer.
+        Reason::SourceUnfenced => (Outcome::ManualRecoveryRequired, Reason::ForeignWritable),
+        Reason::TargetChanged | Reason::DivergentTarget | Reason::InvalidGTID => {
+            (Outcome::ManualRecoveryRequired, Reason::ExecuteFailed)
+        }
+        Reason::TargetLost | Reason::SourceLost | Reason::PeerUnreadable | Reason::UnknownSite => {
+            (Outcome::PromotedUnconfirmed, reason)
+        }
+        Reason::PromotionUnconfirmed
+        | Reason::ManagerUnavailable
+        | Reason::StatusStalled
+        | Reason::LegacyRunRefused
+        | Reason::InternalError => (Outcome::PromotedUnconfirmed, reason),
         Reason::InvalidAnnotation
-        | Reason::UnknownSite
         | Reason::TargetNotPromotable
         | Reason::AlreadyActive
         | Reason::TargetUnhealthy
@@ -250,24 +261,13 @@ const fn unexplained(reason: Reason) -> Outcome {
         | Reason::InvalidFailoverState
         | Reason::Canceled
         | Reason::UnexpectedActiveSite
-        | Reason::DivergentTarget
         | Reason::ManualRecoveryPending
         | Reason::AdmissionTimeout
-        | Reason::LegacyRunRefused
         | Reason::FenceFailed
-        | Reason::SourceLost
-        | Reason::SourceUnfenced
-        | Reason::TargetLost
-        | Reason::PeerUnreadable
         | Reason::LagTimeout
-        | Reason::InvalidGTID
         | Reason::DragonflySyncTimeout
         | Reason::DragonflyPromotionFailed
-        | Reason::PromotionAborted
-        | Reason::PromotionUnconfirmed
-        | Reason::ManagerUnavailable
-        | Reason::StatusStalled
-        | Reason::InternalError => Outcome::PromotedUnconfirmed,
+        | Reason::PromotionAborted => (Outcome::PromotedUnconfirmed, Reason::PromotionUnconfirmed),
     }
 }
 

@@ -173,23 +173,25 @@ fn request_only(group: &Group, request: &PlannedFailoverRequest) -> Option<Refus
         }
         Some(SiteRole::PrimaryCandidate) => {}
     }
+    unexpected_active_site(group, request)
+}
+
+/// The compare-and-set of a request (X-CAS-01): judged when it is first seen, and again when it is first validated.
+pub(super) fn unexpected_active_site(group: &Group, request: &PlannedFailoverRequest) -> Option<Refusal> {
     let expected = request.expect.as_ref()?;
     let active = group.status.active_site.as_ref();
     if active == Some(expected) {
         return None;
     }
     let found = active.map_or("none", |site| site.as_str());
-    reject(
-        Reason::UnexpectedActiveSite,
-        format!("the request expects \"{expected}\" to be active, the active site is {found}"),
-    )
+    Some(Refusal::Reject {
+        reason: Reason::UnexpectedActiveSite,
+        detail: format!("the request expects \"{expected}\" to be active, the active site is {found}"),
+    })
 }
 
 fn beside_live_run(run: &PlannedFailover, request: &PlannedFailoverRequest) -> Verdict {
-    let same_wait = request
-        .max_lag_wait
-        .is_none_or(|wait| wait == run.settings.max_lag_wait);
-    let own_copy = request.target == run.target_site && same_wait;
+    let own_copy = ending::is_own_copy(run, request);
     let keeps_it = match run.phase {
         // A deferred run takes whatever the annotation says when it resumes (PF-REQ-07).
         Phase::Deferred => true,
@@ -254,8 +256,15 @@ fn unhealed(group: &Group) -> Option<String> {
 
 /// Another actor that owns the sites. A planned run itself is no other actor: it is live or ended, and judged elsewhere.
 fn other_claimant(group: &Group) -> Option<Refusal> {
-    let Claim::Other { kind, holder } = claim::holder(group) else {
-        return None;
+    let (kind, holder) = match claim::holder(group) {
+        Claim::Other { kind, holder } => (kind, holder),
+        Claim::Held { run_id } => {
+            return Some(Refusal::Reject {
+                reason: Reason::ManualRecoveryPending,
+                detail: format!("the automation hold of run {run_id} stands"),
+            });
+        }
+        Claim::Free | Claim::Planned { .. } => return None,
     };
     let reason = match kind {
         ClaimKind::PlannedFailover => WaitReason::ClaimHeld,

@@ -5,12 +5,12 @@ use bloodraven_types::fact::{TargetRestored, UnfenceFailed, UnfenceObstacle, Unf
 use bloodraven_types::record::{PlannedFailover, Rollback, RollbackTarget};
 use bloodraven_types::{Group, Outcome, Reason, StepState, Timestamp, Warning};
 
+use super::authority::inconsistent;
 use super::ending::{self, End};
-use super::executing::inconsistent;
 use super::{Illegal, Input, RollbackFact, Step, Verdict, illegal};
-use crate::deadlines;
+use crate::{deadlines, history};
 
-pub(super) fn commands(run: &PlannedFailover) -> Vec<Command> {
+pub(super) fn commands(group: &Group, run: &PlannedFailover) -> Vec<Command> {
     let (Some(source), Some(fence), Some(rollback)) = (&run.source_site, &run.fence, &run.rollback) else {
         return Vec::new();
     };
@@ -30,7 +30,8 @@ pub(super) fn commands(run: &PlannedFailover) -> Vec<Command> {
             target: run.target_site.clone(),
             target_server_uuid: run.promotion.as_ref().map(|promotion| promotion.target_server_uuid),
             gtid_set: fence.gtid_set.clone(),
-            attributable: fence.state == StepState::Applied || rollback.reason != Reason::AuthorityChanged,
+            attributable: history::authority_holds(group, run)
+                && (fence.state == StepState::Applied || rollback.reason != Reason::AuthorityChanged),
             retry: rollback.reason != Reason::SourceLost,
             deadline,
         })],
@@ -58,6 +59,7 @@ pub(super) fn rolling_back(
             {
                 return Ok(Verdict::nothing());
             }
+            // The promoter has said that nothing was written, but an attempt of its after that cannot be ruled out.
             let failed = UnfenceFailed {
                 cause: if run.promotion.is_some() && rollback.target.is_none() {
                     UnfenceObstacle::TargetUnreadable
@@ -111,11 +113,7 @@ fn unfenced_now(
     unfenced: &Unfenced,
     now: Timestamp,
 ) -> Verdict {
-    let mut warnings = run
-        .fence
-        .as_ref()
-        .map(|fence| fence.warnings.clone())
-        .unwrap_or_default();
+    let mut warnings = Vec::new();
     let recorded = run.fence.as_ref().map(|fence| fence.source_server_uuid);
     if recorded != Some(unfenced.source_server_uuid) {
         warnings.push(Warning::SourceReplaced);
@@ -125,8 +123,10 @@ fn unfenced_now(
     if !unfenced.target.replicating || restored.is_some_and(|target| !target.replicating) {
         warnings.push(Warning::TargetReplicationNotRestored);
     }
-    if restored.is_some_and(|target| !target.super_read_only) {
+    if !unfenced.target.super_read_only || restored.is_some_and(|target| !target.super_read_only) {
+        // Its channel was left alone then (PF-RBK-03).
         warnings.push(Warning::TargetSuperReadOnlyNotRestored);
+        warnings.push(Warning::TargetReplicationNotRestored);
     }
     let source = run
         .source_site
@@ -155,14 +155,10 @@ fn obstructed(
     failed: &UnfenceFailed,
     now: Timestamp,
 ) -> Verdict {
-    let mut warnings = run
-        .fence
-        .as_ref()
-        .map(|fence| fence.warnings.clone())
-        .unwrap_or_default();
+    let mut warnings = Vec::new();
     let left_fenced = |reason| (Outcome::SourceLeftFenced, reason);
     let (outcome, reason) = match failed.cause {
-        UnfenceObstacle::TargetUnreadable => (Outcome::PromotedUnconfirmed, rollback.reason),
+        UnfenceObstacle::TargetUnreadable => (Outcome::PromotedUnconfirmed, Reason::TargetLost),
         UnfenceObstacle::TargetHasOtherTransactions => (Outcome::ManualRecoveryRequired, Reason::ExecuteFailed),
         UnfenceObstacle::BothWritable => (Outcome::ManualRecoveryRequired, Reason::ForeignWritable),
         UnfenceObstacle::ForeignWritable => left_fenced(Reason::ForeignWritable),
@@ -172,7 +168,8 @@ fn obstructed(
         }
         UnfenceObstacle::SourceLost | UnfenceObstacle::StatementsFailed => left_fenced(rollback.reason),
     };
-    if outcome == Outcome::SourceLeftFenced && !failed.target_replicating {
+    let not_restored = rollback.target.as_ref().is_some_and(|target| !target.replicating);
+    if outcome == Outcome::SourceLeftFenced && (not_restored || !failed.target_replicating) {
         warnings.push(Warning::TargetReplicationNotRestored);
     }
     let advice = if warnings.contains(&Warning::FenceNotAttributable) {
