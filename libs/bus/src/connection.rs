@@ -1,5 +1,6 @@
 //! The connection: made once, kept for ever.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How to reach the bus.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct BusOptions {
     /// The servers, like `nats://nats-0.nats:4222`; the client learns of further ones from them. The first one that
     /// carries user and password (`nats://user:password@…`) gives them for all, when `credentials` does not.
@@ -50,6 +51,18 @@ pub struct Connection {
     pub(crate) name: String,
     /// Counts what may have cost messages: lost connections and subscriptions that were too slow.
     pub(crate) disruptions: watch::Receiver<u64>,
+}
+
+impl fmt::Debug for BusOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers: Vec<_> = self.urls.iter().map(|url| split_credentials(url).0).collect();
+        f.debug_struct("BusOptions")
+            .field("servers", &servers)
+            .field("credentials", &self.credentials)
+            .field("certificates", &self.certificates)
+            .field("name", &self.name)
+            .finish()
+    }
 }
 
 impl Connection {
@@ -188,6 +201,14 @@ mod tests {
                 .as_ref()
                 .map(|found| (found.user.as_str(), found.password.expose_secret()));
             assert_eq!(found, account);
+            let options = BusOptions {
+                urls: vec![url.to_owned()],
+                credentials,
+                certificates: None,
+                name: "test".to_owned(),
+            };
+            let shown = format!("{options:?}");
+            assert!(!shown.contains("p@ss") && !shown.contains("pa:ss"), "{shown}");
         }
     }
 
