@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bloodraven_failover::judge::{self, Peers};
-use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ServerAddress, ServerObservation};
+use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ServerObservation};
 use bloodraven_types::command::FenceSource;
 use bloodraven_types::fact::{Fact, Fenced, StepFailed};
 use bloodraven_types::{Group, Reason, SiteName};
 
+use crate::authority::{Authority, NoAuthority};
 use crate::hands::{Hands, LossWindow, Order, Refused, Superseded};
 use crate::probe;
 
@@ -69,54 +70,41 @@ pub async fn fence<D: Database, S: GroupStore, C: Clock>(
 impl<D: Database, S: GroupStore, C: Clock> Fencing<'_, D, S, C> {
     async fn attempt(&mut self) -> Result<Attempt, Refused> {
         let command = &self.order.command;
-        let about = &self.order.about;
-        let group = self.hands.claimed(about, command.deadline, self.superseded).await?;
-        let Some(site) = group.site(&command.source) else {
-            let detail = format!("site \"{}\" is not in spec.sites", command.source);
-            return Ok(Attempt::Told(self.failed(Reason::UnknownSite, detail)));
-        };
-        let address = ServerAddress::administrative(site);
-        match self.on_source(&address).await? {
-            Ok(Ok(fenced)) => self.prove(&group, fenced).await,
-            Ok(Err(fact)) => Ok(Attempt::Told(fact)),
-            Err(error) => {
-                if self.loss.failed(&error, self.hands.clock.monotonic()) {
-                    return Ok(Attempt::Told(self.failed(Reason::SourceLost, error.to_string())));
-                }
-                Ok(Attempt::Again {
-                    reason: Reason::FenceFailed,
-                    detail: error.to_string(),
-                })
+        let taken = self
+            .hands
+            .authority(&command.source, &self.order.about, command.deadline, self.superseded)
+            .await;
+        let Authority { mut session, group } = match taken {
+            Ok(authority) => authority,
+            Err(NoAuthority::Refused(refused)) => return Err(refused),
+            Err(NoAuthority::SiteGone) => {
+                let detail = format!("site \"{}\" is not in spec.sites", command.source);
+                return Ok(Attempt::Told(self.failed(Reason::UnknownSite, detail)));
             }
+            Err(NoAuthority::Server(error)) => return Ok(self.source_failed(&error)),
+        };
+        match self.set_and_read(&mut session).await {
+            Ok(Ok(fenced)) => {
+                // The lock is given back while the peers are asked: none of it changes the source any more.
+                let ((), attempt) = futures::join!(self.hands.give_back(session), self.prove(&group, fenced));
+                attempt
+            }
+            Ok(Err(fact)) => {
+                self.hands.give_back(session).await;
+                Ok(Attempt::Told(fact))
+            }
+            Err(error) => Ok(self.source_failed(&error)),
         }
     }
 
-    /// Everything that happens on the pinned session to the source.
-    async fn on_source(
-        &mut self,
-        address: &ServerAddress,
-    ) -> Result<Result<Result<ServerObservation, Fact>, DatabaseError>, Refused> {
-        let mut session = match self.hands.sessions.checked(address).await {
-            Ok(session) => session,
-            Err(error) => return Ok(Err(error)),
-        };
-        match session.take_authority().await {
-            Ok(taken) => {
-                if let Some(ended) = taken.ended {
-                    tracing::warn!(%address, session = ended, "ended the session of an older authority");
-                }
-            }
-            Err(error) => return Ok(Err(error)),
+    fn source_failed(&mut self, error: &DatabaseError) -> Attempt {
+        if self.loss.failed(error, self.hands.clock.monotonic()) {
+            return Attempt::Told(self.failed(Reason::SourceLost, error.to_string()));
         }
-        // Under the lock: whoever had authority before can no longer act here, so what the claim says now holds.
-        self.hands
-            .claimed(&self.order.about, self.order.command.deadline, self.superseded)
-            .await?;
-        let outcome = self.set_and_read(&mut session).await;
-        if outcome.is_ok() && session.release_authority().await.is_ok() {
-            self.hands.sessions.put(session);
+        Attempt::Again {
+            reason: Reason::FenceFailed,
+            detail: error.to_string(),
         }
-        Ok(outcome)
     }
 
     async fn set_and_read(

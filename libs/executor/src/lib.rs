@@ -8,6 +8,7 @@
 //! The same code runs in production and in simulation. No procedure acts on a message alone: before each statement that
 //! changes a role the claim is read again, uncached, under the server's authority lock.
 
+pub mod authority;
 pub mod catch_up;
 pub mod converge;
 pub mod desk;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bloodraven_failover::judge::{self, Bound, GateShut, TargetState};
 use bloodraven_gtid::GtidSet;
-use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ServerAddress, ServerObservation};
+use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ServerObservation};
 use bloodraven_types::command::PromoteTarget;
 use bloodraven_types::fact::{Fact, Promoted, PromotionFailed, PromotionReach};
 use bloodraven_types::{Group, Reason, SiteName};
 
+use crate::authority::{Authority, NoAuthority};
 use crate::hands::{Hands, LossWindow, Order, Refused, Superseded};
 use crate::probe;
 
@@ -83,25 +84,33 @@ pub async fn promote<D: Database, S: GroupStore, C: Clock>(
 impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
     async fn attempt(&mut self) -> Result<Attempt, Refused> {
         let command = &self.order.command;
-        let group = self
+        let taken = self
             .hands
-            .claimed(&self.order.about, command.deadline, self.superseded)
-            .await?;
+            .authority(&command.target, &self.order.about, command.deadline, self.superseded)
+            .await;
+        let Authority { mut session, group } = match taken {
+            Ok(authority) => authority,
+            Err(NoAuthority::Refused(refused)) => return Err(refused),
+            Err(NoAuthority::SiteGone) => {
+                let detail = format!("site \"{}\" is not in spec.sites", command.target);
+                return Ok(Attempt::Told(failed(
+                    Reason::UnknownSite,
+                    detail,
+                    self.reached,
+                    Vec::new(),
+                )));
+            }
+            Err(NoAuthority::Server(error)) => return Ok(self.target_failed(&error)),
+        };
         if let Err(shut) = judge::promotable(&group, &command.target) {
+            self.hands.give_back(session).await;
             return Ok(Attempt::Told(self.shut(shut)));
         }
-        let Some(site) = group.site(&command.target) else {
-            let detail = format!("site \"{}\" is not in spec.sites", command.target);
-            return Ok(Attempt::Told(failed(
-                Reason::UnknownSite,
-                detail,
-                self.reached,
-                Vec::new(),
-            )));
-        };
-        let address = ServerAddress::administrative(site);
-        match self.on_target(&address).await? {
-            Ok(attempt) => Ok(attempt),
+        match self.detach_and_open(&mut session, &group).await? {
+            Ok(attempt) => {
+                self.hands.give_back(session).await;
+                Ok(attempt)
+            }
             Err(error) => Ok(self.target_failed(&error)),
         }
     }
@@ -111,31 +120,6 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
             return Attempt::Told(failed(Reason::TargetLost, error.to_string(), self.reached, Vec::new()));
         }
         Attempt::Again(error.to_string())
-    }
-
-    /// Everything that happens on the one pinned target session.
-    async fn on_target(&mut self, address: &ServerAddress) -> Result<Result<Attempt, DatabaseError>, Refused> {
-        let mut session = match self.hands.sessions.checked(address).await {
-            Ok(session) => session,
-            Err(error) => return Ok(Err(error)),
-        };
-        match session.take_authority().await {
-            Ok(taken) => {
-                if let Some(ended) = taken.ended {
-                    tracing::warn!(%address, session = ended, "ended the session of an older authority");
-                }
-            }
-            Err(error) => return Ok(Err(error)),
-        }
-        let group = self
-            .hands
-            .claimed(&self.order.about, self.order.command.deadline, self.superseded)
-            .await?;
-        let outcome = self.detach_and_open(&mut session, &group).await?;
-        if outcome.is_ok() && session.release_authority().await.is_ok() {
-            self.hands.sessions.put(session);
-        }
-        Ok(outcome)
     }
 
     async fn detach_and_open(

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use bloodraven_gtid::GtidSet;
 use bloodraven_ports::{
-    Clock, Database, DatabaseError, DatabaseSession, GroupStore, ReplicationSource, ServerAddress, ServerObservation,
+    Clock, Database, DatabaseError, DatabaseSession, GroupStore, ReplicationSource, ServerObservation,
 };
 use bloodraven_types::Group;
 use bloodraven_types::command::RestoreTarget;
 use bloodraven_types::fact::{Fact, TargetRestored, UnfenceFailed, UnfenceObstacle};
 
+use crate::authority::{Authority, NoAuthority};
 use crate::hands::{Hands, LossWindow, Order, Refused, Superseded};
 use crate::probe;
 
@@ -67,25 +68,21 @@ async fn attempt<D: Database, S: GroupStore, C: Clock>(
     superseded: &Superseded,
 ) -> Result<Result<Attempt, DatabaseError>, Refused> {
     let command = &order.command;
-    let group = hands.claimed(&order.about, command.deadline, superseded).await?;
-    let Some(site) = group.site(&command.target) else {
-        return Ok(Ok(Attempt::Told(not_restored(
-            true,
-            format!("site \"{}\" is gone", command.target),
-        ))));
+    let taken = hands
+        .authority(&command.target, &order.about, command.deadline, superseded)
+        .await;
+    let Authority { mut session, group } = match taken {
+        Ok(authority) => authority,
+        Err(NoAuthority::Refused(refused)) => return Err(refused),
+        Err(NoAuthority::SiteGone) => {
+            let detail = format!("site \"{}\" is gone", command.target);
+            return Ok(Ok(Attempt::Told(not_restored(true, detail))));
+        }
+        Err(NoAuthority::Server(error)) => return Ok(Err(error)),
     };
-    let address = ServerAddress::administrative(site);
-    let mut session = match hands.sessions.checked(&address).await {
-        Ok(session) => session,
-        Err(error) => return Ok(Err(error)),
-    };
-    if let Err(error) = session.take_authority().await {
-        return Ok(Err(error));
-    }
-    hands.claimed(&order.about, command.deadline, superseded).await?;
     let outcome = on_target(hands, order, &group, &mut session).await;
-    if outcome.is_ok() && session.release_authority().await.is_ok() {
-        hands.sessions.put(session);
+    if outcome.is_ok() {
+        hands.give_back(session).await;
     }
     Ok(outcome)
 }

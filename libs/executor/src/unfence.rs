@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bloodraven_failover::judge::{self, Answers};
-use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ServerAddress, ServerObservation};
+use bloodraven_ports::{Clock, Database, DatabaseError, DatabaseSession, GroupStore, ServerObservation};
 use bloodraven_types::command::UnfenceSource;
 use bloodraven_types::fact::{Fact, TargetRestored, UnfenceFailed, UnfenceObstacle, Unfenced};
 use bloodraven_types::{Group, SiteName};
 
+use crate::authority::{Authority, NoAuthority};
 use crate::hands::{Hands, LossWindow, Order, Refused, Superseded};
 use crate::probe;
 
@@ -66,28 +67,26 @@ async fn attempt<D: Database, S: GroupStore, C: Clock>(
     superseded: &Superseded,
 ) -> Result<Result<Attempt, DatabaseError>, Refused> {
     let command = &order.command;
-    let group = hands.claimed(&order.about, command.deadline, superseded).await?;
-    let Some(site) = group.site(&command.source) else {
-        let detail = format!("site \"{}\" is not in spec.sites", command.source);
-        return Ok(Ok(Attempt::Told(failed(
-            UnfenceObstacle::StatementsFailed,
-            detail,
-            false,
-            Vec::new(),
-        ))));
+    let taken = hands
+        .authority(&command.source, &order.about, command.deadline, superseded)
+        .await;
+    let Authority { mut session, group } = match taken {
+        Ok(authority) => authority,
+        Err(NoAuthority::Refused(refused)) => return Err(refused),
+        Err(NoAuthority::SiteGone) => {
+            let detail = format!("site \"{}\" is not in spec.sites", command.source);
+            return Ok(Ok(Attempt::Told(failed(
+                UnfenceObstacle::StatementsFailed,
+                detail,
+                false,
+                Vec::new(),
+            ))));
+        }
+        Err(NoAuthority::Server(error)) => return Ok(Err(error)),
     };
-    let address = ServerAddress::administrative(site);
-    let mut session = match hands.sessions.checked(&address).await {
-        Ok(session) => session,
-        Err(error) => return Ok(Err(error)),
-    };
-    if let Err(error) = session.take_authority().await {
-        return Ok(Err(error));
-    }
-    hands.claimed(&order.about, command.deadline, superseded).await?;
     let outcome = on_source(hands, order, &group, &mut session).await;
-    if outcome.is_ok() && session.release_authority().await.is_ok() {
-        hands.sessions.put(session);
+    if outcome.is_ok() {
+        hands.give_back(session).await;
     }
     Ok(outcome)
 }
