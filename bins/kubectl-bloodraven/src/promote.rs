@@ -199,7 +199,7 @@ fn within(retry: Option<Timestamp>, left: Duration) -> bool {
 }
 
 fn say(start: Instant, line: &str) {
-    println!("[{:>6.1}s] {line}", start.elapsed().as_secs_f64());
+    println!("[{:>7.3}s] {line}", start.elapsed().as_secs_f64());
 }
 
 fn refuse(code: u8, problem: &str) -> u8 {
