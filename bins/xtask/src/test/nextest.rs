@@ -9,9 +9,6 @@ use serde::Deserialize;
 use super::level::{Count, Level, SERVER_TARGETS};
 use crate::workspace::Workspace;
 
-/// How many tests on real servers run at once: each has mysqld, NATS and an API server of its own.
-const SERVER_THREADS: &str = "2";
-
 #[derive(Debug, Deserialize)]
 struct List {
     #[serde(rename = "rust-suites")]
@@ -54,9 +51,6 @@ pub(crate) fn run(workspace: &Workspace, level: Level, filter: Option<&str>) -> 
         "--status-level=slow",
         "--color=never",
     ]);
-    if level == Level::Lab {
-        command.args(["--test-threads", SERVER_THREADS]);
-    }
     let mut child = command
         .stderr(Stdio::piped())
         .spawn()
@@ -87,7 +81,7 @@ pub(crate) fn run(workspace: &Workspace, level: Level, filter: Option<&str>) -> 
 }
 
 fn nextest(workspace: &Workspace, verb: &str, level: Level, filter: Option<&str>) -> Command {
-    let server_tests = format!("(kind(test) & binary(/^({}|e2e.*)$/))", SERVER_TARGETS.join("|"));
+    let server_tests = format!("({})", server_tests());
     let expression = if level == Level::Lab {
         server_tests
     } else {
@@ -97,6 +91,11 @@ fn nextest(workspace: &Workspace, verb: &str, level: Level, filter: Option<&str>
     command.args(filter);
     command.env("BLOODRAVEN_PROGRAMS", workspace.programs());
     command
+}
+
+/// Test targets that need real servers, in nextest's filter language.
+fn server_tests() -> String {
+    format!("kind(test) & binary(/^({}|e2e.*)$/)", SERVER_TARGETS.join("|"))
 }
 
 /// The tests marked `#[ignore]`; nextest counts those of other levels as skipped too, so its own number says nothing.
@@ -138,6 +137,17 @@ fn read_summary(line: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever calls nextest directly gets the same two tests at a time.
+    #[test]
+    fn nextest_itself_knows_the_tests_on_servers() {
+        let config = include_str!("../../../../.config/nextest.toml");
+        assert!(
+            config.contains(&format!("filter = '{}'", server_tests())),
+            "{}",
+            server_tests()
+        );
+    }
 
     /// The summary line is read whether or not tests failed, were slow, or a run was cut short.
     #[test]
