@@ -11,6 +11,9 @@ use bloodraven_service::{BoxError, Context, SystemClock};
 
 /// How often readiness asks the bus for a round trip, and how long that may take.
 const BUS_CHECK: Duration = Duration::from_secs(2);
+/// How soon it asks again when there was none: a process that has just started is connected within milliseconds, and
+/// its restart should not last longer than it has to.
+const BUS_RETRY: Duration = Duration::from_millis(50);
 /// How long the last words of a process may take to reach the stream.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
@@ -68,16 +71,14 @@ impl Wires {
         let cancel = context.cancel.clone();
         context.tasks.spawn_loop("bus-readiness", async move {
             loop {
-                if checked.answers_within(BUS_CHECK).await {
+                let pause = if checked.answers_within(BUS_CHECK).await {
                     ready.ready();
+                    BUS_CHECK
                 } else {
                     ready.unready("the bus does not answer a round trip");
-                }
-                if cancel
-                    .run_until_cancelled(tokio::time::sleep(BUS_CHECK))
-                    .await
-                    .is_none()
-                {
+                    BUS_RETRY
+                };
+                if cancel.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                     break;
                 }
             }
