@@ -1,12 +1,13 @@
 //! Runs a level under cargo-nextest, one process a test.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use super::level::{Count, Level, SERVER_TARGETS};
+use super::level::{Count, Level, SERVER_TARGETS, ignore_reason};
 use crate::workspace::Workspace;
 
 #[derive(Debug, Deserialize)]
@@ -17,6 +18,7 @@ struct List {
 
 #[derive(Debug, Deserialize)]
 struct Suite {
+    cwd: PathBuf,
     #[serde(default)]
     testcases: std::collections::BTreeMap<String, TestCase>,
 }
@@ -109,12 +111,15 @@ fn ignored(workspace: &Workspace, level: Level, filter: Option<&str>) -> anyhow:
         bail!("cargo nextest list failed with {}", output.status);
     }
     let list: List = serde_json::from_slice(&output.stdout).context("reading the list of tests")?;
-    let of_suite = |(suite, tests): (String, Suite)| {
-        let ignored = tests
+    let of_suite = |(name, suite): (String, Suite)| {
+        let ignored = suite
             .testcases
             .into_iter()
             .filter(|(_, test)| test.filter_match.status == "matches");
-        ignored.map(move |(name, _)| (format!("{suite} {name}"), "marked #[ignore]".to_owned()))
+        ignored.map(move |(test, _)| {
+            let reason = ignore_reason(&suite.cwd, &test).unwrap_or_else(|| "marked #[ignore]".to_owned());
+            (format!("{name} {test}"), reason)
+        })
     };
     Ok(list.suites.into_iter().flat_map(of_suite).collect())
 }
