@@ -80,7 +80,8 @@ impl<D: Database, S: GroupStore, C: Clock, B: Bus> CatchUp<'_, D, S, C, B> {
             Ok(Some(fact)) => return Some(fact),
             Ok(None) => self.target_loss.answered(),
             Err(error) => {
-                if self.target_loss.failed(&error, self.hands.clock.monotonic()) {
+                // A server that refuses to say who it is and what it holds is no evidence either (PF-LAG-03).
+                if self.target_loss.silent(self.hands.clock.monotonic()) {
                     return Some(failed(Reason::TargetLost, error.to_string()));
                 }
                 tracing::warn!(run = %self.order.about.run_id, %error, "the target does not answer while it catches up");

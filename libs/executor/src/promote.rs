@@ -18,6 +18,9 @@ const RETRY: Duration = Duration::from_millis(200);
 /// How long a peer may be silent at the gate before the run goes back: one repeat of a probe, not a loss window.
 const PEER_PATIENCE: Duration = Duration::from_secs(2);
 
+/// A claim that was read longer ago than this is read once more before the write: a peer may have been slow to answer.
+const CLAIM_HOLDS_FOR: Duration = Duration::from_millis(100);
+
 /// What one attempt came to.
 enum Attempt {
     Told(Fact),
@@ -32,8 +35,11 @@ struct Promotion<'a, D: Database, S: GroupStore, C: Clock> {
     target_loss: LossWindow,
     source_loss: LossWindow,
     peer_silent_since: Option<Duration>,
-    /// How far this process, or an earlier one as far as the target shows it, may have changed the target.
+    /// How far this process, or an earlier one, may have changed the target. An earlier process may have sent anything
+    /// until a look under the lock shows how far it got (PF-PRO-06).
     reached: PromotionReach,
+    /// Whether this process has sent the write.
+    sent: bool,
 }
 
 /// Promotes the target (PF-PRO-01 to PF-PRO-09).
@@ -45,14 +51,14 @@ pub async fn promote<D: Database, S: GroupStore, C: Clock>(
     order: &Order<PromoteTarget>,
     superseded: &Superseded,
 ) -> Result<Fact, Refused> {
+    let reached = if order.first_hand {
+        PromotionReach::NothingWritten
+    } else {
+        PromotionReach::MayBeWritable
+    };
     let Ok(fenced) = order.command.gtid_set.parse::<GtidSet>() else {
         let detail = format!("the fenced set cannot be parsed: {:?}", order.command.gtid_set);
-        return Ok(failed(
-            Reason::InvalidGTID,
-            detail,
-            PromotionReach::NothingWritten,
-            Vec::new(),
-        ));
+        return Ok(failed(Reason::InvalidGTID, detail, reached, Vec::new()));
     };
     let mut promotion = Promotion {
         hands,
@@ -62,7 +68,8 @@ pub async fn promote<D: Database, S: GroupStore, C: Clock>(
         target_loss: LossWindow::default(),
         source_loss: LossWindow::default(),
         peer_silent_since: None,
-        reached: PromotionReach::NothingWritten,
+        reached,
+        sent: false,
     };
     loop {
         match promotion.attempt().await? {
@@ -102,10 +109,6 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
             }
             Err(NoAuthority::Server(error)) => return Ok(self.target_failed(&error)),
         };
-        if let Err(shut) = judge::promotable(&group, &command.target) {
-            self.hands.give_back(session).await;
-            return Ok(Attempt::Told(self.shut(shut)));
-        }
         match self.detach_and_open(&mut session, &group).await? {
             Ok(attempt) => {
                 self.hands.give_back(session).await;
@@ -133,25 +136,52 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
         };
         self.target_loss.answered();
         match judge::target_state(&target, self.bound()) {
-            TargetState::Changed { reason, detail } => {
-                return Ok(Ok(Attempt::Told(failed(reason, detail, self.reached, Vec::new()))));
-            }
+            TargetState::Changed { reason, detail } => return Ok(Ok(self.changed(group, reason, detail).await)),
             TargetState::Unexplained { detail } => {
                 let ambiguous = vec![self.order.command.target.clone()];
                 let fact = failed(Reason::ExecuteFailed, detail, PromotionReach::Writable, ambiguous);
                 return Ok(Ok(Attempt::Told(fact)));
             }
             TargetState::Opened => self.reached = PromotionReach::Writable,
-            TargetState::Detached => self.reached = PromotionReach::NothingWritten,
-            TargetState::Replica => {
-                self.reached = PromotionReach::NothingWritten;
-                match self.detach(session).await {
-                    Ok(detached) => target = detached,
-                    Err(error) => return Ok(Err(error)),
-                }
+            TargetState::Detached | TargetState::Replica => self.reached = PromotionReach::NothingWritten,
+        }
+        if let Err(shut) = judge::promotable(group, &self.order.command.target) {
+            return Ok(Ok(Attempt::Told(self.shut(shut))));
+        }
+        if !target.channels.is_empty() {
+            match self.detach(session).await {
+                Ok(detached) => target = detached,
+                Err(error) => return Ok(Err(error)),
             }
         }
         self.gate_and_open(session, group, &target).await
+    }
+
+    /// The target is not what the intent recorded. A process that has not seen it before may find a server in place of one
+    /// that an earlier process had opened: whatever only that one held was written after the fence, so the run goes back
+    /// while the source still has all of the fenced set under its fence and nobody else takes writes (PF-PRO-10).
+    async fn changed(&mut self, group: &Group, reason: Reason, detail: String) -> Attempt {
+        let command = &self.order.command;
+        if self.reached == PromotionReach::MayBeWritable && !self.sent && reason == Reason::TargetChanged {
+            let answers = probe::sites(&self.hands.sessions, group, &[&command.target]).await;
+            let peers = judge::peers(group, &[&command.source, &command.target], &answers);
+            let intact = answers.get(&command.source).is_some_and(|answer| {
+                answer.as_ref().is_ok_and(|source| {
+                    let executed = source.gtid_executed.parse::<GtidSet>();
+                    source.server_uuid == command.source_server_uuid
+                        && source.is_fenced()
+                        && executed.is_ok_and(|executed| executed.contains(&self.fenced))
+                })
+            });
+            if intact && peers.writable.is_empty() && peers.unreadable.is_empty() {
+                return Attempt::Told(failed(reason, detail, PromotionReach::NothingWritten, Vec::new()));
+            }
+            let silent = !peers.unreadable.is_empty() || answers.get(&command.source).is_none_or(Result::is_err);
+            if silent && !self.source_loss.silent(self.hands.clock.monotonic()) {
+                return Attempt::Again(detail);
+            }
+        }
+        Attempt::Told(failed(reason, detail, self.reached, Vec::new()))
     }
 
     /// Stops and forgets the channel: from here on nothing reaches the target but what the gate lets through.
@@ -173,8 +203,15 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
         let except = [&command.target];
         let probed = probe::sites(&self.hands.sessions, known, &except);
         // A site that was added since `known` was read has no answer here, so the gate takes it for unreadable.
+        let began = self.hands.clock.monotonic();
         let (group, answers) = futures::join!(claimed, probed);
-        let group = group?;
+        let mut group = group?;
+        if self.hands.clock.monotonic().saturating_sub(began) > CLAIM_HOLDS_FOR {
+            group = self
+                .hands
+                .claimed(&self.order.about, command.deadline, self.superseded)
+                .await?;
+        }
         let gate = judge::gate(
             &group,
             (&command.source, &command.target),
@@ -190,6 +227,7 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
         self.peer_silent_since = None;
         if self.reached != PromotionReach::Writable || !target.serves_writes() {
             self.reached = PromotionReach::MayBeWritable;
+            self.sent = true;
             if let Err(error) = session.open_for_writes().await {
                 if !error.may_have_happened() && !error.is_no_answer() {
                     self.reached = PromotionReach::NothingWritten;

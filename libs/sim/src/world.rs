@@ -81,6 +81,7 @@ pub struct WorldState {
     pub(crate) next_session: u64,
     pending: BTreeMap<(Duration, u64), Arrival>,
     sequence: u64,
+    replicated: Option<Duration>,
     hooks: Vec<Hook>,
     violations: Vec<String>,
 }
@@ -123,6 +124,7 @@ impl World {
             next_session: 1,
             pending: BTreeMap::new(),
             sequence: 0,
+            replicated: None,
             hooks: Vec::new(),
             violations: Vec::new(),
         };
@@ -300,15 +302,22 @@ impl WorldState {
             else {
                 break;
             };
-            self.now = self.now.max(key.0);
-            self.replicate();
+            self.pass_to(key.0);
             match arrival {
                 Arrival::Call(call) => self.arrive(call),
                 Arrival::Request(request) => self.receive(request),
             }
         }
-        self.now = self.now.max(now);
-        self.replicate();
+        self.pass_to(now);
+    }
+
+    /// Moves to a moment, with the transactions that travelled meanwhile.
+    fn pass_to(&mut self, moment: Duration) {
+        self.now = self.now.max(moment);
+        if self.replicated != Some(self.now) {
+            self.replicated = Some(self.now);
+            self.replicate();
+        }
     }
 
     /// Runs what waits for this moment.

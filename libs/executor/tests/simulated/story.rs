@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bloodraven_sim::setting::{SOURCE, TARGET};
 use bloodraven_sim::{Cast, Event, Kind, Plan, Setting, World};
-use bloodraven_types::{Group, Outcome, Phase};
+use bloodraven_types::{Group, Outcome, Phase, annotation};
 
 /// Waits until the run has ended and its annotations are gone, at most for `limit`.
 pub(crate) async fn until_ended(world: &World, limit: Duration) -> Group {
@@ -12,7 +12,10 @@ pub(crate) async fn until_ended(world: &World, limit: Duration) -> Group {
     loop {
         let group = world.group();
         let ended = group.run().is_some_and(|run| run.phase.is_terminal());
-        if (ended && group.annotations.keys().all(|key| !key.contains("planned-failover"))) || world.time.now() > end {
+        let tidy = [annotation::PLANNED_FAILOVER, annotation::CONFIRMED]
+            .iter()
+            .all(|key| group.annotation(key).is_none());
+        if (ended && tidy) || world.time.now() > end {
             return group;
         }
         world.time.sleep(Duration::from_millis(20)).await;

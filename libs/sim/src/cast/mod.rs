@@ -19,6 +19,7 @@ pub use keeper::SimKeeper;
 use crate::bus::{Hears, Inbox};
 use crate::journal::Event;
 use crate::random::Random;
+use crate::server::Link;
 use crate::world::World;
 
 /// How a story is told.
@@ -32,6 +33,8 @@ pub struct Plan {
     pub restart: RangeInclusive<Duration>,
     /// How often a client writes.
     pub client_pause: Option<RangeInclusive<Duration>>,
+    /// How long servers fall silent, one at a time and with pauses of up to five times as long, while processes are ended.
+    pub silences: Option<RangeInclusive<Duration>>,
 }
 
 /// The processes of a deployment.
@@ -65,6 +68,7 @@ impl Default for Plan {
             crashes_until: Duration::ZERO,
             restart: Duration::from_millis(5)..=Duration::from_millis(1500),
             client_pause: None,
+            silences: None,
         }
     }
 }
@@ -98,6 +102,10 @@ impl Cast {
         if let Some(pause) = cast.plan.client_pause.clone() {
             let role = cast.role("client");
             cast.roles.push(Box::pin(write(role, pause)));
+        }
+        if let Some(length) = cast.plan.silences.clone() {
+            let role = cast.role("network");
+            cast.roles.push(Box::pin(fall_silent(role, length)));
         }
         cast
     }
@@ -137,7 +145,7 @@ impl Role {
         let dies = early && self.random.chance(self.plan.crashes);
         Mortal {
             future: Some(Box::pin(future)),
-            polls: dies.then(|| 1 + self.random.below(40)),
+            polls: dies.then(|| self.random.below(30)),
         }
     }
 
@@ -188,5 +196,31 @@ async fn write(mut role: Role, pause: RangeInclusive<Duration>) {
         for site in sites {
             state.client_write(&site);
         }
+    }
+}
+
+/// Servers that stop answering for a while, one at a time.
+async fn fall_silent(mut role: Role, length: RangeInclusive<Duration>) {
+    while role.world.time.now() < role.plan.crashes_until {
+        let pause = role.random.duration(&length) * 5;
+        role.world.time.sleep(pause).await;
+        let site = {
+            let mut state = role.world.state();
+            let number = state.servers.len();
+            let chosen = role.random.below(u64::try_from(number).unwrap_or(1));
+            let site = state
+                .servers
+                .keys()
+                .nth(usize::try_from(chosen).unwrap_or_default())
+                .cloned();
+            let Some(site) = site else { return };
+            state.change(site.as_str(), |server| server.link = Link::Silent);
+            site
+        };
+        let length = role.random.duration(&length);
+        role.world.time.sleep(length).await;
+        role.world
+            .state()
+            .change(site.as_str(), |server| server.link = Link::Up);
     }
 }
