@@ -106,10 +106,12 @@ impl VirtualTime {
             return false;
         };
         timers.now = timers.now.max(next);
-        let later = timers.due.split_off(&(next, u64::MAX));
-        let due = std::mem::replace(&mut timers.due, later);
+        let mut due = Vec::new();
+        while let Some(first) = timers.due.first_entry().filter(|first| first.key().0 <= next) {
+            due.push(first.remove());
+        }
         drop(timers);
-        due.into_values().for_each(Waker::wake);
+        due.into_iter().for_each(Waker::wake);
         true
     }
 

@@ -154,6 +154,9 @@ impl WorldState {
 
     fn execute(&mut self, call: &Call, kind: Kind) -> Result<Answer, DatabaseError> {
         let now = self.now;
+        if kind.changes() {
+            self.next_arrival = Duration::ZERO;
+        }
         let connected = self.connected(&call.site);
         let Some(server) = self.servers.get_mut(&call.site) else {
             return Err(no_answer(&call.site, kind, "there is no such server"));
@@ -241,9 +244,22 @@ impl WorldState {
                 moved |= self.replicate_to(site);
             }
             if !moved {
-                return;
+                break;
             }
         }
+        self.next_arrival = self.upcoming();
+    }
+
+    /// When the next transaction arrives, or the next thread comes up, if nothing changes before.
+    fn upcoming(&self) -> Duration {
+        let channels = self.servers.values().flat_map(|server| &server.channels);
+        let arrivals = channels.filter_map(|channel| {
+            let next = self.source_of(channel)?.commits.get(channel.position)?;
+            // One that is due and did not move waits for a change of the world, which asks again.
+            let at = (next.at + channel.lag).max(channel.up_at);
+            (at > self.now).then_some(at)
+        });
+        arrivals.min().unwrap_or(Duration::MAX)
     }
 
     fn replicate_to(&mut self, site: &SiteName) -> bool {

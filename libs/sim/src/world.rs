@@ -81,7 +81,8 @@ pub struct WorldState {
     pub(crate) next_session: u64,
     pending: BTreeMap<(Duration, u64), Arrival>,
     sequence: u64,
-    replicated: Option<Duration>,
+    /// When the next transaction arrives somewhere; zero when that is to be found out anew.
+    pub(crate) next_arrival: Duration,
     hooks: Vec<Hook>,
     violations: Vec<String>,
 }
@@ -124,7 +125,7 @@ impl World {
             next_session: 1,
             pending: BTreeMap::new(),
             sequence: 0,
-            replicated: None,
+            next_arrival: Duration::ZERO,
             hooks: Vec::new(),
             violations: Vec::new(),
         };
@@ -242,12 +243,13 @@ impl World {
 impl WorldState {
     /// The server of a site.
     pub fn server(&mut self, site: &str) -> Option<&mut Server> {
+        self.next_arrival = Duration::ZERO;
         self.servers.get_mut(&SiteName::new(site))
     }
 
     /// Changes the server of a site.
     pub fn change(&mut self, site: &str, change: impl FnOnce(&mut Server)) {
-        if let Some(server) = self.servers.get_mut(&SiteName::new(site)) {
+        if let Some(server) = self.server(site) {
             change(server);
         }
     }
@@ -261,6 +263,7 @@ impl WorldState {
     /// A client writes. It is told of its commit, or refused.
     pub fn client_write(&mut self, site: &SiteName) -> Option<Transaction> {
         let now = self.now;
+        self.next_arrival = Duration::ZERO;
         let server = self.servers.get_mut(site).filter(|server| server.serves_writes())?;
         let transaction = server.commit(now);
         self.journal.push(now, Event::Acknowledged(site.clone(), transaction));
@@ -314,8 +317,7 @@ impl WorldState {
     /// Moves to a moment, with the transactions that travelled meanwhile.
     fn pass_to(&mut self, moment: Duration) {
         self.now = self.now.max(moment);
-        if self.replicated != Some(self.now) {
-            self.replicated = Some(self.now);
+        if self.next_arrival <= self.now {
             self.replicate();
         }
     }

@@ -44,10 +44,10 @@ fn play(seed: u64) -> (World, Group) {
     );
     let group = world
         .run(cast.play(async {
-            world.time.sleep(Duration::from_secs(3)).await;
+            world.time.sleep(Duration::from_millis(1_200)).await;
             world.state().annotate(Some(TARGET));
             let group = until_ended(&world, Duration::from_secs(600)).await;
-            world.time.sleep(Duration::from_secs(5)).await;
+            world.time.sleep(Duration::from_secs(2)).await;
             group
         }))
         .unwrap_or_else(|stalled| panic!("seed {seed}: {stalled}\n{}", world.journal().text()));

@@ -9,17 +9,19 @@ use bloodraven_types::{Group, Outcome, Phase, annotation};
 /// Waits until the run has ended and its annotations are gone, at most for `limit`.
 pub(crate) async fn until_ended(world: &World, limit: Duration) -> Group {
     let end = world.time.now() + limit;
-    loop {
-        let group = world.group();
-        let ended = group.run().is_some_and(|run| run.phase.is_terminal());
-        let tidy = [annotation::PLANNED_FAILOVER, annotation::CONFIRMED]
-            .iter()
-            .all(|key| group.annotation(key).is_none());
-        if (ended && tidy) || world.time.now() > end {
-            return group;
-        }
-        world.time.sleep(Duration::from_millis(20)).await;
+    while world.time.now() < end && !is_over(world) {
+        world.time.sleep(Duration::from_millis(50)).await;
     }
+    world.group()
+}
+
+fn is_over(world: &World) -> bool {
+    let state = world.state();
+    let group = state.api.group();
+    let tidy = [annotation::PLANNED_FAILOVER, annotation::CONFIRMED]
+        .iter()
+        .all(|key| group.annotation(key).is_none());
+    tidy && group.run().is_some_and(|run| run.phase.is_terminal())
 }
 
 /// A run with nothing in its way succeeds, in the order of the reference, and nothing that must never be was.
