@@ -23,15 +23,10 @@ fn removed_site(group: &Group, run: &PlannedFailover, now: Timestamp) -> Option<
     let missing = std::iter::once(&run.target_site)
         .chain(run.source_site.as_ref())
         .find(|site| group.site(site).is_none())?;
-    let outcome = if run.phase == Phase::Promoting {
-        Outcome::PromotedUnconfirmed
-    } else {
-        Outcome::SourceLeftFenced
-    };
     let message =
         format!("site \"{missing}\" was removed from spec.sites during the run; check the remaining sites by hand");
     let end = End {
-        outcome,
+        outcome: unlooked(run),
         reason: Some(Reason::UnknownSite),
         warnings: Vec::new(),
         message,
@@ -49,52 +44,69 @@ fn authority_moved(group: &Group, run: &PlannedFailover, now: Timestamp) -> Opti
         return None;
     }
     let detail = "a failover was recorded beside the run since it took its claim";
+    if may_have_written(run) {
+        if promotion_stage(group, run) != PromotionStage::Intended {
+            return None;
+        }
+        let end = End {
+            outcome: Outcome::ManualRecoveryRequired,
+            reason: Some(Reason::AuthorityChanged),
+            warnings: Vec::new(),
+            message: detail.to_owned(),
+            ambiguous_sites: Vec::new(),
+        };
+        return Some(ending::end(group, run.clone(), end, now));
+    }
+    let Some(rollback) = &run.rollback else {
+        return Some(roll_back(group, run, Reason::AuthorityChanged, detail, now));
+    };
+    if rollback.reason == Reason::AuthorityChanged && run.promotion.is_none() {
+        return None;
+    }
+    let mut next = run.clone();
+    next.promotion = None;
+    next.rollback = Some(Rollback {
+        reason: Reason::AuthorityChanged,
+        detail: detail.to_owned(),
+        ..rollback.clone()
+    });
+    next.message = format!("rolling back ({}): {detail}", Reason::AuthorityChanged);
+    Some(Step::status(group, next))
+}
+
+/// Whether the target may have been written to: from the promotion's intent until a way back has looked at it. The promoter
+/// tells that it wrote nothing, but another attempt of its may have begun before that was heard.
+fn may_have_written(run: &PlannedFailover) -> bool {
+    let looked_at = run.rollback.as_ref().is_some_and(|rollback| rollback.target.is_some());
     match run.phase {
-        Phase::Fencing
+        Phase::Promoting => true,
+        Phase::RollingBack => run.promotion.is_some() && !looked_at,
+        Phase::Admitting
+        | Phase::Deferred
+        | Phase::Fencing
         | Phase::Draining
         | Phase::WaitingForLag
         | Phase::WaitingForDragonflySync
-        | Phase::PromotingDragonfly => Some(roll_back(group, run, Reason::AuthorityChanged, detail, now)),
-        Phase::Promoting => match promotion_stage(group, run) {
-            PromotionStage::Recorded { .. } | PromotionStage::Released { .. } => None,
-            PromotionStage::Intended => {
-                let end = End {
-                    outcome: Outcome::ManualRecoveryRequired,
-                    reason: Some(Reason::AuthorityChanged),
-                    warnings: Vec::new(),
-                    message: detail.to_owned(),
-                    ambiguous_sites: Vec::new(),
-                };
-                Some(ending::end(group, run.clone(), end, now))
-            }
-        },
-        Phase::RollingBack => {
-            let rollback = run.rollback.as_ref()?;
-            if rollback.reason == Reason::AuthorityChanged && run.promotion.is_none() {
-                return None;
-            }
-            let mut next = run.clone();
-            next.promotion = None;
-            next.rollback = Some(Rollback {
-                reason: Reason::AuthorityChanged,
-                detail: detail.to_owned(),
-                ..rollback.clone()
-            });
-            next.message = format!("rolling back ({}): {detail}", Reason::AuthorityChanged);
-            Some(Step::status(group, next))
-        }
-        Phase::Admitting | Phase::Deferred | Phase::Publishing | Phase::Succeeded | Phase::Failed => None,
+        | Phase::PromotingDragonfly
+        | Phase::Publishing
+        | Phase::Succeeded
+        | Phase::Failed => false,
+    }
+}
+
+/// The outcome of a run that ends without another look at any server.
+fn unlooked(run: &PlannedFailover) -> Outcome {
+    if may_have_written(run) {
+        Outcome::PromotedUnconfirmed
+    } else {
+        Outcome::SourceLeftFenced
     }
 }
 
 /// The record contradicts itself. That is our fault, never the group's: it goes back if it can, and says so.
 pub(super) fn inconsistent(group: &Group, run: &PlannedFailover, what: &str, now: Timestamp) -> Verdict {
     let end = End {
-        outcome: if run.phase == Phase::Promoting {
-            Outcome::PromotedUnconfirmed
-        } else {
-            Outcome::SourceLeftFenced
-        },
+        outcome: unlooked(run),
         reason: Some(Reason::InternalError),
         warnings: Vec::new(),
         message: format!("the run's record contradicts itself: {what}; {}", ending::MANUAL_ADVICE),

@@ -68,6 +68,14 @@ pub(super) fn requested(group: &Group, run_id: RunId, value: &str, now: Timestam
     if let Some(run) = group.run().filter(|run| !run.phase.is_terminal()) {
         return beside_live_run(run, &request);
     }
+    if group.run().is_some_and(|run| run.run_id == run_id) {
+        // Its run has ended, and the process that ended it was killed before it removed the annotation.
+        let message = format!("planned failover {run_id} has ended already; annotate again to ask for another one");
+        return Verdict::Write(removal(vec![Effect::Event {
+            reason: EventReason::PlannedFailoverRejected,
+            message,
+        }]));
+    }
     if let Some(message) = held(group).or_else(|| unhealed(group)) {
         return rejected(request.target, message);
     }
