@@ -40,19 +40,14 @@ pub async fn unfence<D: Database, S: GroupStore, C: Clock>(
             Err(error) => {
                 let over = loss.failed(&error, hands.clock.monotonic());
                 if over || (error.is_no_answer() && !order.command.retry) {
-                    return Ok(failed(
-                        UnfenceObstacle::SourceLost,
-                        error.to_string(),
-                        false,
-                        Vec::new(),
-                    ));
+                    return Ok(unseen(UnfenceObstacle::SourceLost, error.to_string()));
                 }
                 error.to_string()
             }
         };
         tracing::warn!(run = %order.about.run_id, detail, "the source is not unfenced yet; trying again");
         if hands.clock.now().after(RETRY) >= order.command.deadline {
-            return Ok(failed(UnfenceObstacle::StatementsFailed, detail, false, Vec::new()));
+            return Ok(unseen(UnfenceObstacle::StatementsFailed, detail));
         }
         if superseded.is_set() {
             return Err(Refused::Superseded);
@@ -75,16 +70,11 @@ async fn attempt<D: Database, S: GroupStore, C: Clock>(
         Err(NoAuthority::Refused(refused)) => return Err(refused),
         Err(NoAuthority::SiteGone) => {
             let detail = format!("site \"{}\" is not in spec.sites", command.source);
-            return Ok(Ok(Attempt::Told(failed(
-                UnfenceObstacle::StatementsFailed,
-                detail,
-                false,
-                Vec::new(),
-            ))));
+            return Ok(Ok(Attempt::Told(unseen(UnfenceObstacle::StatementsFailed, detail))));
         }
         Err(NoAuthority::Server(error)) => return Ok(Err(error)),
     };
-    let outcome = on_source(hands, order, &group, &mut session).await;
+    let outcome = on_source(hands, order, superseded, &group, &mut session).await?;
     if outcome.is_ok() {
         hands.give_back(session).await;
     }
@@ -94,24 +84,35 @@ async fn attempt<D: Database, S: GroupStore, C: Clock>(
 async fn on_source<D: Database, S: GroupStore, C: Clock>(
     hands: &Hands<D, S, C>,
     order: &Order<UnfenceSource>,
+    superseded: &Superseded,
     group: &Group,
     session: &mut D::Session,
-) -> Result<Attempt, DatabaseError> {
+) -> Result<Result<Attempt, DatabaseError>, Refused> {
     let command = &order.command;
     let except = [&command.source];
     let (source, answers) = futures::join!(session.observe(), probe::sites(&hands.sessions, group, &except));
-    let source = source?;
-    if let Some(fact) = judge_source(group, order, &source, &answers) {
-        return Ok(Attempt::Told(fact));
+    let source = match source {
+        Ok(source) => source,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Some(attempt) = judge_source(group, order, &source, &answers) {
+        return Ok(Ok(attempt));
     }
+    // A silent site may have held the answers up: the claim is read again right before the write (PF-CLM-04).
+    hands.claimed(&order.about, command.deadline, superseded).await?;
+    Ok(open(order, session, &answers).await)
+}
+
+async fn open<S: DatabaseSession>(
+    order: &Order<UnfenceSource>,
+    session: &mut S,
+    answers: &Answers,
+) -> Result<Attempt, DatabaseError> {
+    let command = &order.command;
     session.open_for_writes().await?;
     let opened = session.observe().await?;
     if opened.server_uuid == command.source_server_uuid && opened.serves_writes() {
-        return Ok(Attempt::Told(unfenced(
-            &opened,
-            false,
-            target_replicates(command, &answers),
-        )));
+        return Ok(Attempt::Told(unfenced(command, &opened, false, answers)));
     }
     Ok(Attempt::Again(
         "the source does not read writable right after it was opened".to_owned(),
@@ -124,36 +125,42 @@ fn judge_source(
     order: &Order<UnfenceSource>,
     source: &ServerObservation,
     answers: &Answers,
-) -> Option<Fact> {
+) -> Option<Attempt> {
     let command = &order.command;
-    let target_writable = answers
-        .get(&command.target)
-        .and_then(|answer| answer.as_ref().ok())
-        .is_some_and(ServerObservation::is_writable);
+    let told = |fact| Some(Attempt::Told(fact));
+    let target = answers.get(&command.target).and_then(|answer| answer.as_ref().ok());
+    let target_writable = target.is_some_and(|target| !target.read_only && !target.super_read_only);
     let replicating = target_replicates(command, answers);
     if source.serves_writes() {
         if target_writable && command.target_server_uuid.is_some() {
             let detail = "the rollback found another writable site beside the writable source".to_owned();
             let sites = vec![command.source.clone(), command.target.clone()];
-            return Some(failed(UnfenceObstacle::BothWritable, detail, replicating, sites));
+            return told(failed(UnfenceObstacle::BothWritable, detail, replicating, sites));
         }
         let others = judge::peers(group, &[&command.source], answers).writable;
         if !others.is_empty() {
             tracing::warn!(sites = ?others, "planned failover: rollback found another writable site beside the source");
         }
-        return Some(unfenced(source, true, replicating));
+        return told(unfenced(command, source, true, answers));
     }
-    let writable = judge::peers(group, &[&command.source], answers).writable;
+    let half_open = target.is_some_and(|target| target.read_only && !target.super_read_only);
+    let restored_by_us = command.target_server_uuid.is_some();
+    let except: &[&SiteName] = if half_open && restored_by_us {
+        &[&command.source, &command.target]
+    } else {
+        &[&command.source]
+    };
+    let writable = judge::peers(group, except, answers).writable;
     if let Some(site) = writable.first() {
         let detail = format!("site \"{site}\" answers writable, so the source stays fenced");
-        return Some(failed(UnfenceObstacle::ForeignWritable, detail, replicating, writable));
+        return told(failed(UnfenceObstacle::ForeignWritable, detail, replicating, writable));
     }
     if source.server_uuid != command.source_server_uuid {
         let detail = format!(
             "the source is server {}, the fence was recorded for another one",
             source.server_uuid
         );
-        return Some(failed(
+        return told(failed(
             UnfenceObstacle::FenceNotAttributable,
             detail,
             replicating,
@@ -162,14 +169,15 @@ fn judge_source(
     }
     if !command.attributable {
         let detail = "authority over the source moved before the run's fence was applied".to_owned();
-        return Some(failed(
+        return told(failed(
             UnfenceObstacle::FenceNotAttributable,
             detail,
             replicating,
             Vec::new(),
         ));
     }
-    None
+    // The promoter could not set it back: the source stays fenced while privileged accounts can write there.
+    (half_open && restored_by_us).then(|| Attempt::Again("the target does not read super_read_only=ON".to_owned()))
 }
 
 /// A target that does not answer is not known to have lost its channel; the promoter has reported what it did there.
@@ -180,16 +188,29 @@ fn target_replicates(command: &UnfenceSource, answers: &Answers) -> bool {
     }
 }
 
-fn unfenced(source: &ServerObservation, already_writable: bool, replicating: bool) -> Fact {
+/// Whether the target is known not to take anybody's writes; one that no promotion was intended for was never touched.
+fn target_is_fenced(command: &UnfenceSource, answers: &Answers) -> bool {
+    match answers.get(&command.target) {
+        Some(Ok(target)) => target.super_read_only || command.target_server_uuid.is_none(),
+        Some(Err(_)) | None => command.target_server_uuid.is_none(),
+    }
+}
+
+fn unfenced(command: &UnfenceSource, source: &ServerObservation, already_writable: bool, answers: &Answers) -> Fact {
     Fact::Unfenced(Unfenced {
         source_server_uuid: source.server_uuid,
         already_writable,
         target: TargetRestored {
-            super_read_only: true,
-            replicating,
+            super_read_only: target_is_fenced(command, answers),
+            replicating: target_replicates(command, answers),
             detail: String::new(),
         },
     })
+}
+
+/// An end without a look at the target: what the record says of its channel stands.
+fn unseen(cause: UnfenceObstacle, detail: String) -> Fact {
+    failed(cause, detail, true, Vec::new())
 }
 
 fn failed(cause: UnfenceObstacle, detail: String, target_replicating: bool, ambiguous_sites: Vec<SiteName>) -> Fact {

@@ -7,4 +7,5 @@ mod common;
 mod drain;
 mod fence;
 mod promote;
+mod rollback;
 mod story;
