@@ -29,9 +29,11 @@ fn taking_over(policy: bloodraven_types::words::OnSyncTimeout) -> World {
 #[test]
 fn a_cache_that_follows_is_taken_over() {
     let mut world = syncing(Proceed);
-    let offset_of = |world: &World| match world.command() {
-        Command::SyncCache(command) => (command.source_offset, command.deadline),
-        other => panic!("{other:?}"),
+    let offset_of = |world: &World| {
+        let Command::SyncCache(command) = world.command() else {
+            panic!("{:?}", world.command())
+        };
+        (command.source_offset, command.deadline)
     };
     assert_eq!(offset_of(&world), (None, at(30)));
     world.tell(facts::cache_offset(Some(81_723)));
@@ -106,9 +108,11 @@ fn a_sync_without_the_recorded_offset_is_none() {
 fn the_policy_decides_when_the_cache_fails() {
     type Cause = fn(&mut World);
     let told: Cause = |world| {
-        world.tell(facts::cache_failed(match world.phase() {
-            Phase::WaitingForDragonflySync => Reason::DragonflySyncTimeout,
-            _ => Reason::DragonflyPromotionFailed,
+        let syncs = world.phase() == Phase::WaitingForDragonflySync;
+        world.tell(facts::cache_failed(if syncs {
+            Reason::DragonflySyncTimeout
+        } else {
+            Reason::DragonflyPromotionFailed
         }));
     };
     let late: Cause = |world| world.tick_after(200);

@@ -1,5 +1,6 @@
 //! The test kit: a group to begin with, a world that applies steps, facts of a run that goes well.
 
+pub(crate) mod dice;
 pub(crate) mod facts;
 pub(crate) mod groups;
 pub(crate) mod servers;
