@@ -62,16 +62,19 @@ fn an_invalid_copy_is_no_copy() {
 /// A record is the run's own by its target, its watermark and its time, all three. spec: PF-CLM-06
 #[test]
 fn a_record_is_known_by_its_content() {
-    let world = World::at_phase(Phase::Promoting);
+    let mut world = World::at_phase(Phase::WaitingForLag);
+    let early = world.run().clone();
+    world.after(5);
+    world.tell(facts::caught_up());
     let own = FailoverRecord {
-        time: at(0),
+        time: at(5),
         target: site(PDX),
         promotion_gtid_executed: Some(facts::fenced_set()),
     };
     assert!(is_own(world.run(), &own));
     let others = [
         FailoverRecord {
-            time: at(-1),
+            time: at(4),
             ..own.clone()
         },
         FailoverRecord {
@@ -90,8 +93,7 @@ fn a_record_is_known_by_its_content() {
     for other in others {
         assert!(!is_own(world.run(), &other), "{other:?}");
     }
-    let early = World::at_phase(Phase::WaitingForLag);
-    assert!(!is_own(early.run(), &own), "nothing was intended yet");
+    assert!(!is_own(&early, &own), "nothing was intended yet");
 }
 
 /// The watermark has a limit, and a set over it has none. spec: PF-DUR-08 report: B07
