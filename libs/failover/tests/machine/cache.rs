@@ -2,7 +2,8 @@
 
 use bloodraven_types::record::{OffsetState, Sessions, TakeoverMethod};
 use bloodraven_types::words::OnSyncTimeout::{Fail, Proceed};
-use bloodraven_types::{Command, Outcome, Phase, Reason, StepState, Warning};
+use bloodraven_types::{Command, Outcome, Phase, Reason, Span, StepState, Warning};
+use std::time::Duration;
 
 use crate::kit::{World, at, facts, server};
 
@@ -58,6 +59,20 @@ fn a_cache_that_follows_is_taken_over() {
     assert_eq!(dragonfly.takeover.as_ref().unwrap().state, StepState::Succeeded);
     assert_eq!(dragonfly.takeover.as_ref().unwrap().target_offset, Some(81_723));
     assert_eq!(run.promotion.as_ref().unwrap().target_server_uuid, server("pdx"));
+}
+
+/// The takeover's own timeout is in whole seconds, rounded up. spec: PF-DFY-03
+#[test]
+fn the_takeovers_timeout_is_rounded_up() {
+    for (milliseconds, seconds) in [(1000, 1), (1001, 2), (1500, 2), (29_999, 30)] {
+        let mut world = World::at_phase(Phase::PromotingDragonfly);
+        let settings = &mut world.group.status.planned_failover.as_mut().unwrap().settings;
+        settings.dragonfly.as_mut().unwrap().max_sync_wait = Span::new(Duration::from_millis(milliseconds));
+        let Command::TakeOverCache(command) = world.command() else {
+            panic!("{:?}", world.command())
+        };
+        assert_eq!(command.timeout_seconds, seconds, "{milliseconds} ms");
+    }
 }
 
 /// A group without a cache at acceptance has no cache phases. spec: PF-DFY-01

@@ -282,7 +282,7 @@ fn decide(group: &Group) -> bool {
 }
 
 /// A thousand seeded interleavings: never do both act, every taking has an epoch of its own, nobody's claim is taken or
-/// released by the other, and the claim can be taken right after the release. spec: PF-CLM-01, PF-CLM-02 report: B37
+/// released by the other, and the claim can be taken right after the release. spec: PF-CLM-01 report: B37
 #[test]
 fn the_detector_and_the_run_never_both_act() {
     let (mut planned, mut emergencies, mut succeeded, mut takings) = (0, 0, 0, 0);
