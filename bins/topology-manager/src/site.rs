@@ -47,7 +47,7 @@ pub(crate) async fn probe_site(
             Some(false) | None => break,
         }
         let began = hands.clock.monotonic();
-        let answer = probe::one(&hands.sessions, &site).await;
+        let answer = probe::one(&hands, &site).await;
         let known = group.borrow().clone();
         report::polled(&known.key, &site.name, hands.clock.monotonic().saturating_sub(began));
         let converged = match &answer {

@@ -75,13 +75,14 @@ pub async fn await_catch_up<D: Database, S: GroupStore, C: Clock, B: Bus>(
 impl<D: Database, S: GroupStore, C: Clock, B: Bus> CatchUp<'_, D, S, C, B> {
     /// One slice: wait in the target, judge its set, then look at the source.
     async fn look(&mut self) -> Option<Fact> {
+        let began = self.hands.clock.monotonic();
         let judged = self.on_target().await;
         match judged {
             Ok(Some(fact)) => return Some(fact),
             Ok(None) => self.target_loss.answered(),
             Err(error) => {
                 // A server that refuses to say who it is and what it holds is no evidence either (PF-LAG-03).
-                if self.target_loss.silent(self.hands.clock.monotonic()) {
+                if self.target_loss.silent(began, self.hands.clock.monotonic()) {
                     return Some(failed(Reason::TargetLost, error.to_string()));
                 }
                 tracing::warn!(run = %self.order.about.run_id, %error, "the target does not answer while it catches up");
@@ -139,9 +140,10 @@ impl<D: Database, S: GroupStore, C: Clock, B: Bus> CatchUp<'_, D, S, C, B> {
 
     /// The fence must still be there: a source that is writable again, or silent for too long, ends the wait.
     async fn on_source(&mut self) -> Option<Fact> {
+        let began = self.hands.clock.monotonic();
         let mut session = match self.hands.sessions.checked(&self.source).await {
             Ok(session) => session,
-            Err(error) => return self.source_silent(&error),
+            Err(error) => return self.source_silent(&error, began),
         };
         match session.observe().await {
             Ok(source) => {
@@ -158,12 +160,12 @@ impl<D: Database, S: GroupStore, C: Clock, B: Bus> CatchUp<'_, D, S, C, B> {
                 };
                 Some(failed(Reason::SourceUnfenced, detail.to_owned()))
             }
-            Err(error) => self.source_silent(&error),
+            Err(error) => self.source_silent(&error, began),
         }
     }
 
-    fn source_silent(&mut self, error: &DatabaseError) -> Option<Fact> {
-        let over = self.source_loss.failed(error, self.hands.clock.monotonic());
+    fn source_silent(&mut self, error: &DatabaseError, began: Duration) -> Option<Fact> {
+        let over = self.source_loss.failed(error, began, self.hands.clock.monotonic());
         over.then(|| failed(Reason::SourceLost, error.to_string()))
     }
 }

@@ -45,6 +45,7 @@ pub async fn drain<D: Database, S: GroupStore, C: Clock>(
     let mut last: Result<u32, String>;
     let mut pause = FIRST_PAUSE;
     loop {
+        let began = hands.clock.monotonic();
         match one_pass(hands, &address, order, &mut killed).await {
             Ok(Pass::Empty) => return Ok(drained(Some(0), killed, None)),
             Ok(Pass::Left(left)) => {
@@ -53,7 +54,7 @@ pub async fn drain<D: Database, S: GroupStore, C: Clock>(
             }
             Ok(Pass::Unfenced(detail)) => return Ok(failed(Reason::SourceUnfenced, detail)),
             Err(error) => {
-                if loss.failed(&error, hands.clock.monotonic()) {
+                if loss.failed(&error, began, hands.clock.monotonic()) {
                     return Ok(failed(Reason::SourceLost, error.to_string()));
                 }
                 tracing::warn!(run = %order.about.run_id, %error, "planned failover: draining the source failed");

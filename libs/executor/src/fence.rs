@@ -70,6 +70,7 @@ pub async fn fence<D: Database, S: GroupStore, C: Clock>(
 impl<D: Database, S: GroupStore, C: Clock> Fencing<'_, D, S, C> {
     async fn attempt(&mut self) -> Result<Attempt, Refused> {
         let command = &self.order.command;
+        let began = self.hands.clock.monotonic();
         let taken = self
             .hands
             .authority(&command.source, &self.order.about, command.deadline, self.superseded)
@@ -81,7 +82,7 @@ impl<D: Database, S: GroupStore, C: Clock> Fencing<'_, D, S, C> {
                 let detail = format!("site \"{}\" is not in spec.sites", command.source);
                 return Ok(Attempt::Told(self.failed(Reason::UnknownSite, detail)));
             }
-            Err(NoAuthority::Server(error)) => return Ok(self.source_failed(&error)),
+            Err(NoAuthority::Server(error)) => return Ok(self.source_failed(&error, began)),
         };
         match self.set_and_read(&mut session).await {
             Ok(Ok(fenced)) => {
@@ -93,12 +94,12 @@ impl<D: Database, S: GroupStore, C: Clock> Fencing<'_, D, S, C> {
                 self.hands.give_back(session).await;
                 Ok(Attempt::Told(fact))
             }
-            Err(error) => Ok(self.source_failed(&error)),
+            Err(error) => Ok(self.source_failed(&error, began)),
         }
     }
 
-    fn source_failed(&mut self, error: &DatabaseError) -> Attempt {
-        if self.loss.failed(error, self.hands.clock.monotonic()) {
+    fn source_failed(&mut self, error: &DatabaseError, began: Duration) -> Attempt {
+        if self.loss.failed(error, began, self.hands.clock.monotonic()) {
             return Attempt::Told(self.failed(Reason::SourceLost, error.to_string()));
         }
         Attempt::Again {
@@ -144,7 +145,7 @@ impl<D: Database, S: GroupStore, C: Clock> Fencing<'_, D, S, C> {
     /// The fence is applied; every peer must be seen read-only before it counts as proven.
     async fn prove(&mut self, group: &Group, fenced: ServerObservation) -> Result<Attempt, Refused> {
         let source = &self.order.command.source;
-        let answers = probe::sites(&self.hands.sessions, group, &[source]).await;
+        let answers = probe::sites(self.hands, group, &[source]).await;
         let Peers {
             writable,
             unreadable,

@@ -63,7 +63,7 @@ async fn look<D: Database, S: GroupStore, C: Clock>(
     order: &Order<ProbeGrant>,
     group: &Group,
 ) -> Grant {
-    let answers = probe::sites(&hands.sessions, group, &[]).await;
+    let answers = probe::sites(hands, group, &[]).await;
     let granted = match judge::grant(group, &order.command.target, &answers) {
         Grant::Granted(granted) => granted,
         waiting @ Grant::Waiting(_) => return waiting,

@@ -76,16 +76,17 @@ impl LossWindow {
         self.silent_since = None;
     }
 
-    /// The server was silent at `now`, a monotonic time. Whether the window is over.
-    pub fn silent(&mut self, now: Duration) -> bool {
-        let since = *self.silent_since.get_or_insert(now);
+    /// An attempt that began at `began` had no answer at `now`, both monotonic. The silence counts from the beginning: a hung
+    /// server lets an attempt last as long as its timeouts. Whether the window is over.
+    pub fn silent(&mut self, began: Duration, now: Duration) -> bool {
+        let since = *self.silent_since.get_or_insert(began);
         now.saturating_sub(since) >= deadlines::LOSS_WINDOW
     }
 
     /// Takes an error into account: only silence counts. Whether the window is over.
-    pub fn failed(&mut self, error: &DatabaseError, now: Duration) -> bool {
+    pub fn failed(&mut self, error: &DatabaseError, began: Duration, now: Duration) -> bool {
         if error.is_no_answer() {
-            self.silent(now)
+            self.silent(began, now)
         } else {
             self.answered();
             false

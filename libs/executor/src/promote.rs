@@ -91,6 +91,7 @@ pub async fn promote<D: Database, S: GroupStore, C: Clock>(
 impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
     async fn attempt(&mut self) -> Result<Attempt, Refused> {
         let command = &self.order.command;
+        let began = self.hands.clock.monotonic();
         let taken = self
             .hands
             .authority(&command.target, &self.order.about, command.deadline, self.superseded)
@@ -107,19 +108,19 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
                     Vec::new(),
                 )));
             }
-            Err(NoAuthority::Server(error)) => return Ok(self.target_failed(&error)),
+            Err(NoAuthority::Server(error)) => return Ok(self.target_failed(&error, began)),
         };
         match self.detach_and_open(&mut session, &group).await? {
             Ok(attempt) => {
                 self.hands.give_back(session).await;
                 Ok(attempt)
             }
-            Err(error) => Ok(self.target_failed(&error)),
+            Err(error) => Ok(self.target_failed(&error, began)),
         }
     }
 
-    fn target_failed(&mut self, error: &DatabaseError) -> Attempt {
-        if self.target_loss.failed(error, self.hands.clock.monotonic()) {
+    fn target_failed(&mut self, error: &DatabaseError, began: Duration) -> Attempt {
+        if self.target_loss.failed(error, began, self.hands.clock.monotonic()) {
             return Attempt::Told(failed(Reason::TargetLost, error.to_string(), self.reached, Vec::new()));
         }
         Attempt::Again(error.to_string())
@@ -163,7 +164,7 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
     async fn changed(&mut self, group: &Group, reason: Reason, detail: String) -> Attempt {
         let command = &self.order.command;
         if self.reached == PromotionReach::MayBeWritable && !self.sent && reason == Reason::TargetChanged {
-            let answers = probe::sites(&self.hands.sessions, group, &[&command.target]).await;
+            let answers = probe::sites(self.hands, group, &[&command.target]).await;
             let peers = judge::peers(group, &[&command.source, &command.target], &answers);
             let intact = answers.get(&command.source).is_some_and(|answer| {
                 answer.as_ref().is_ok_and(|source| {
@@ -177,7 +178,7 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
                 return Attempt::Told(failed(reason, detail, PromotionReach::NothingWritten, Vec::new()));
             }
             let silent = !peers.unreadable.is_empty() || answers.get(&command.source).is_none_or(Result::is_err);
-            if silent && !self.source_loss.silent(self.hands.clock.monotonic()) {
+            if silent && !self.source_silent() {
                 return Attempt::Again(detail);
             }
         }
@@ -201,7 +202,7 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
         let command = &self.order.command;
         let claimed = self.hands.claimed(&self.order.about, command.deadline, self.superseded);
         let except = [&command.target];
-        let probed = probe::sites(&self.hands.sessions, known, &except);
+        let probed = probe::sites(self.hands, known, &except);
         // A site that was added since `known` was read has no answer here, so the gate takes it for unreadable.
         let began = self.hands.clock.monotonic();
         let (group, answers) = futures::join!(claimed, probed);
@@ -282,7 +283,7 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
         }
         let now = self.hands.clock.monotonic();
         let over = if shut.reason == Reason::SourceLost {
-            self.source_loss.silent(now)
+            self.source_silent()
         } else {
             now.saturating_sub(*self.peer_silent_since.get_or_insert(now)) >= PEER_PATIENCE
         };
@@ -291,6 +292,12 @@ impl<D: Database, S: GroupStore, C: Clock> Promotion<'_, D, S, C> {
         } else {
             Attempt::Again(shut.detail)
         }
+    }
+
+    /// The source did not answer a look, which is bounded itself. Whether its loss window is over.
+    fn source_silent(&mut self) -> bool {
+        let now = self.hands.clock.monotonic();
+        self.source_loss.silent(now, now)
     }
 
     fn shut(&self, shut: GateShut) -> Fact {

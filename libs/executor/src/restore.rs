@@ -41,6 +41,7 @@ pub async fn restore_target<D: Database, S: GroupStore, C: Clock>(
     let mut loss = LossWindow::default();
     let mut read_only = false;
     loop {
+        let began = hands.clock.monotonic();
         let detail = match attempt(hands, order, superseded).await? {
             Ok(Attempt::Told(fact)) => return Ok(fact),
             Ok(Attempt::Again {
@@ -52,7 +53,7 @@ pub async fn restore_target<D: Database, S: GroupStore, C: Clock>(
                 detail
             }
             Err(error) => {
-                if loss.failed(&error, hands.clock.monotonic()) {
+                if loss.failed(&error, began, hands.clock.monotonic()) {
                     return Ok(not_restored(read_only, error.to_string()));
                 }
                 error.to_string()
@@ -179,7 +180,7 @@ async fn verify_source<D: Database, S: GroupStore, C: Clock>(
     let Some(source) = group.site(&command.source) else {
         return Err(format!("site \"{}\" is gone", command.source));
     };
-    match probe::one(&hands.sessions, source).await {
+    match probe::one(hands, source).await {
         Ok(answer) if answer.server_uuid == command.source_server_uuid => Ok(()),
         Ok(answer) => Err(format!(
             "the source is server {} now; the target is left for a reclone",

@@ -57,17 +57,25 @@ impl<D: Database> Sessions<D> {
         }
     }
 
-    /// A session whose server has just answered on it: an idle one that was cut meanwhile is replaced by a new one.
+    /// A session whose server has just answered on it: an idle one that was cut meanwhile is replaced by a new one. Where one
+    /// was cut or hangs so do the others, and each would cost its timeout, so none of them is asked.
     ///
     /// # Errors
     /// When no session can be opened.
     pub async fn checked(&self, address: &ServerAddress) -> Result<D::Session, DatabaseError> {
-        while let Some(mut session) = self.idle_one(address) {
-            if session.executed().await.is_ok() {
+        if let Some(mut session) = self.idle_one(address) {
+            if session.ping().await.is_ok() {
                 return Ok(session);
             }
+            self.forget(address);
         }
         self.database.open(address).await
+    }
+
+    /// Drops the idle sessions to a server.
+    pub(crate) fn forget(&self, address: &ServerAddress) {
+        let forgotten = self.lock().remove(address);
+        drop(forgotten);
     }
 
     /// Gives a sound session back.

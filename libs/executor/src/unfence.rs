@@ -31,6 +31,7 @@ pub async fn unfence<D: Database, S: GroupStore, C: Clock>(
 ) -> Result<Fact, Refused> {
     let mut loss = LossWindow::default();
     loop {
+        let began = hands.clock.monotonic();
         let detail = match attempt(hands, order, superseded).await? {
             Ok(Attempt::Told(fact)) => return Ok(fact),
             Ok(Attempt::Again(detail)) => {
@@ -38,7 +39,7 @@ pub async fn unfence<D: Database, S: GroupStore, C: Clock>(
                 detail
             }
             Err(error) => {
-                let over = loss.failed(&error, hands.clock.monotonic());
+                let over = loss.failed(&error, began, hands.clock.monotonic());
                 if over || (error.is_no_answer() && !order.command.retry) {
                     return Ok(unseen(UnfenceObstacle::SourceLost, error.to_string()));
                 }
@@ -90,7 +91,7 @@ async fn on_source<D: Database, S: GroupStore, C: Clock>(
 ) -> Result<Result<Attempt, DatabaseError>, Refused> {
     let command = &order.command;
     let except = [&command.source];
-    let (source, answers) = futures::join!(session.observe(), probe::sites(&hands.sessions, group, &except));
+    let (source, answers) = futures::join!(session.observe(), probe::sites(hands, group, &except));
     let source = match source {
         Ok(source) => source,
         Err(error) => return Ok(Err(error)),

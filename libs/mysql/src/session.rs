@@ -23,6 +23,9 @@ use crate::worker::{Request, Worker, query};
 /// How often we look whether a killed session is gone; a look costs 0.1 ms.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
+/// How long an idle session is given to show that its server still answers. A false alarm costs one new connection.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// `ER_KILL_DENIED_ERROR`: the session belongs to an account that ours may not end.
 const KILL_DENIED: u16 = 1095;
 
@@ -267,6 +270,11 @@ impl DatabaseSession for MysqlSession {
             Ok((parsed(row, "server_uuid")?, column(row, "gtid_executed")?))
         })
         .await
+    }
+
+    async fn ping(&mut self) -> Result<(), DatabaseError> {
+        let timeout = PING_TIMEOUT.min(self.statement_timeout());
+        self.run_within(Statement::reading("SELECT 1"), timeout).await.map(drop)
     }
 
     async fn take_authority(&mut self) -> Result<AuthorityTaken, DatabaseError> {

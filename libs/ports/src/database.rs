@@ -151,6 +151,12 @@ pub trait DatabaseSession: Send + 'static {
     /// `@@server_uuid` and `@@GLOBAL.gtid_executed` only: the cheapest look.
     fn executed(&mut self) -> impl Future<Output = Result<(ServerUuid, String), DatabaseError>> + Send;
 
+    /// Whether the server answers at once on this session, which may have been idle for long. A server that hangs is found
+    /// out sooner where the adapter gives this less time than a statement.
+    fn ping(&mut self) -> impl Future<Output = Result<(), DatabaseError>> + Send {
+        async { self.executed().await.map(drop) }
+    }
+
     /// Takes `GET_LOCK('bloodraven.authority')` on this session. Another session that holds it is killed and seen gone
     /// first (X-AUTH-01). The lock lasts as long as the session.
     fn take_authority(&mut self) -> impl Future<Output = Result<AuthorityTaken, DatabaseError>> + Send;

@@ -134,6 +134,29 @@ fn a_silent_source_is_lost_after_ten_seconds() {
     assert_eq!(failure(&fact).0, Reason::SourceLost);
     assert!(is_about(took, 10), "{took:?}");
 
+    // One that hangs takes the sessions that were kept warm with it: the window counts from the first unanswered statement.
+    for site in [SOURCE, TARGET] {
+        let world = waiting(11, Duration::from_secs(60), 1);
+        let order = first_hand(&world);
+        let (fact, took) = timed(&world, || {
+            let hung = async {
+                let hands = world.hands();
+                hands.sessions.warm(&world.group()).await;
+                silence(&world, site);
+                cast::perform(&world, &hands, order, &Superseded::default()).await
+            };
+            world.run(hung).unwrap().unwrap()
+        });
+        assert!(
+            matches!(failure(&fact).0, Reason::SourceLost | Reason::TargetLost),
+            "{fact:?}"
+        );
+        assert!(
+            took >= Duration::from_secs(10) && took < Duration::from_secs(13),
+            "{site}: {took:?}"
+        );
+    }
+
     let world = waiting(10, Duration::from_secs(20), 1);
     silence(&world, SOURCE);
     let fact = world

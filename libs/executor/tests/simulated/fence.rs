@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use bloodraven_executor::Superseded;
 use bloodraven_executor::hands::Refused;
 use bloodraven_sim::server::{Link, Server};
 use bloodraven_sim::setting::{PEER, READER, SOURCE, TARGET, uuid_of};
-use bloodraven_sim::{Cast, Event, Fault, Kind, Moment, Plan, Setting, World};
+use bloodraven_sim::{Cast, Event, Fault, Kind, Moment, Plan, Setting, World, cast};
 use bloodraven_types::fact::Fenced;
 use bloodraven_types::{Fact, Outcome, Phase, Reason, SiteName, Warning};
 
@@ -176,6 +177,25 @@ fn a_silent_peer_is_waited_for() {
     let world = fencing(12);
     silence(&world, READER);
     assert_eq!(fenced(carry_out(&world)).unreachable_peers, [SiteName::new(READER)]);
+}
+
+/// A site that hangs with sessions to it that were sound a moment ago adds two seconds to the outage, not the timeouts of
+/// one statement and one connection after the other. report: B34
+#[test]
+fn a_hung_reader_is_not_waited_out() {
+    let world = fencing(21);
+    let order = first_hand(&world);
+    let (fact, took) = timed(&world, || {
+        let hung = async {
+            let hands = world.hands();
+            hands.sessions.warm(&world.group()).await;
+            silence(&world, READER);
+            cast::perform(&world, &hands, order, &Superseded::default()).await
+        };
+        world.run(hung).unwrap().unwrap()
+    });
+    assert_eq!(fenced(fact).unreachable_peers, [SiteName::new(READER)]);
+    assert!(took < Duration::from_millis(2_500), "{took:?}");
 }
 
 /// A peer that takes writes beside the fenced source ends the fence: whichever site it is.

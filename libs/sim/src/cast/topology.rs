@@ -30,7 +30,7 @@ pub(super) async fn observe(role: Role) {
     loop {
         let group = role.world.group();
         role.world.time.sleep(group.spec.poll_interval.get()).await;
-        let answers = probe::sites(&hands.sessions, &group, &[]).await;
+        let answers = probe::sites(&hands, &group, &[]).await;
         let record = history::failover_record(&group).ok().flatten();
         for site in &group.spec.sites {
             let (Some(prober), Some(answer)) = (probers.get_mut(&site.name), answers.get(&site.name)) else {
