@@ -86,6 +86,11 @@ impl ApiServer {
         &self.group
     }
 
+    /// How many writes the record keeper has begun, status fences apart.
+    pub const fn writes(&self) -> u32 {
+        self.writes
+    }
+
     /// Reads the object.
     pub(crate) fn read(&self) -> Result<Group, StoreError> {
         let group = self.group.key.to_string();

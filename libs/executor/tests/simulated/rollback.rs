@@ -378,7 +378,7 @@ fn nothing_is_sent_once_the_record_has_moved_on() {
     ];
     for (site, kind) in moments {
         let world = from_the_lag_wait(26, Reason::LagTimeout);
-        world.fault(PEER, Kind::Observe, Fault::Slow(Duration::from_secs(3)));
+        world.fault(PEER, Kind::Observe, Fault::Slow(Duration::from_millis(800)));
         world.at(before(site, kind), |state| state.edit(move_record_on));
         let outcome = perform(&world, first_hand(&world));
         assert!(
