@@ -26,6 +26,15 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 /// How many messages can wait for an acknowledgement; later ones are still published, but once.
 const MOST_WAITING: usize = 4096;
 
+/// The header of a message that is published again. Whoever hears it may not be the first to: a process that has died
+/// meanwhile may have acted on an earlier copy.
+const REPETITION: &str = "Bloodraven-Repetition";
+
+/// Whether these are the headers of a message that is published again.
+pub(crate) fn is_repetition(headers: Option<&HeaderMap>) -> bool {
+    headers.is_some_and(|headers| headers.get(REPETITION).is_some())
+}
+
 /// A message on its way.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -179,6 +188,7 @@ impl Repeater {
                 waiting.due = now + waiting.pause;
                 if connected {
                     waiting.pause = waiting.pause.saturating_mul(2).min(LONGEST_PAUSE);
+                    waiting.message.headers.insert(REPETITION, "true");
                     due.push(*token);
                 }
             }
@@ -188,5 +198,19 @@ impl Repeater {
                 self.publish(token, &waiting.message).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only what is published again says so.
+    #[test]
+    fn repetitions_are_told_from_first_copies() {
+        let mut headers = HeaderMap::new();
+        assert!(!is_repetition(None) && !is_repetition(Some(&headers)));
+        headers.insert(REPETITION, "true");
+        assert!(is_repetition(Some(&headers)));
     }
 }

@@ -45,7 +45,8 @@ impl Desk {
         }
     }
 
-    /// An order arrived. `repeated` says that the bus has delivered it before or that it is not its first attempt.
+    /// An order arrived. `repeated` says that it may have reached an earlier process: it is not its first attempt, or not
+    /// the copy that was heard when it was given.
     pub fn order(&mut self, about: &RunRef, command: Command, repeated: bool) -> Take {
         if self
             .latest

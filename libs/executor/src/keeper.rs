@@ -166,7 +166,13 @@ impl<S: GroupStore, B: Bus, C: Clock> Keeper<S, B, C> {
         if self.given.about == about && now.saturating_sub(self.given.at) < interval {
             return;
         }
-        self.give(&group).await;
+        // A keeper that has given nothing yet may have had a predecessor that did: its commands are no first ones either.
+        let attempts = if self.given.about == about {
+            self.given.attempts
+        } else {
+            1
+        };
+        self.give(&group, attempts.saturating_add(1)).await;
     }
 
     async fn read(&mut self) -> Result<Group, Kept> {
@@ -219,8 +225,7 @@ impl<S: GroupStore, B: Bus, C: Clock> Keeper<S, B, C> {
     /// After the commit: the commands first, since they are on the write-outage path, then everybody else.
     async fn speak(&mut self, committed: &Group, step: &Step) {
         if matches!(step.write, Write::Status(_)) || !commands(committed).is_empty() {
-            self.given = Given::default();
-            self.give(committed).await;
+            self.give(committed, 1).await;
         }
         if let Err(error) = self.bus.announce(committed).await {
             tracing::debug!(group = %self.key, %error, "the record was not announced");
@@ -228,21 +233,18 @@ impl<S: GroupStore, B: Bus, C: Clock> Keeper<S, B, C> {
         self.say(committed, &step.effects).await;
     }
 
-    async fn give(&mut self, group: &Group) {
+    /// Gives the record's commands. `attempt` is 1 right after the commit and at no other time: an executor takes such
+    /// an order for one that nobody can have carried out.
+    async fn give(&mut self, group: &Group, attempt: u32) {
         let Some(about) = RunRef::of(group) else { return };
-        let attempts = if self.given.about.as_ref() == Some(&about) {
-            self.given.attempts + 1
-        } else {
-            1
-        };
         for command in commands(group) {
-            if let Err(error) = self.bus.order(&about, attempts, command).await {
+            if let Err(error) = self.bus.order(&about, attempt, command).await {
                 tracing::warn!(group = %self.key, %error, "a command was not handed to the bus; it is given again");
             }
         }
         self.given = Given {
             about: Some(about),
-            attempts,
+            attempts: attempt,
             at: self.clock.monotonic(),
         };
     }

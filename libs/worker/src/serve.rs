@@ -212,7 +212,7 @@ fn on_order<W: Work>(
     };
     let name = command.name();
     let about = message.about.clone();
-    let repeated = delivery.redelivered() || message.attempt > 1;
+    let repeated = !delivery.is_first_copy() || message.attempt > 1;
     match desk.order(&about, command.clone(), repeated) {
         Take::Copy => {
             served.messages.count(name, MessageResult::Duplicate);

@@ -77,6 +77,7 @@ pub struct Inbox {
 pub struct Delivery {
     message: Message,
     redelivered: bool,
+    first_copy: bool,
     turn: TurnView,
     control: mpsc::UnboundedSender<Control>,
     /// Taken once the outcome is known.
@@ -159,6 +160,12 @@ impl Delivery {
     /// Whether the stream has delivered it before, to this process or another one.
     pub const fn redelivered(&self) -> bool {
         self.redelivered
+    }
+
+    /// Whether this was heard on its subject when it was said for the first time. Only then has no process that ended
+    /// before this one began to listen heard it: any other copy, the stream's too, may have been acted on by one.
+    pub const fn is_first_copy(&self) -> bool {
+        self.first_copy
     }
 
     /// Whether this replica still has the turn. Always so when it is the only one. It is no proof against another

@@ -22,6 +22,7 @@ use super::{Delivery, InboxOptions, MOST_IN_FLIGHT};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::records::RecordFeed;
+use crate::repeat::is_repetition;
 use crate::stream::STREAM;
 
 /// The pause after a message was dropped without an outcome: its handler broke off.
@@ -191,6 +192,7 @@ impl Pump {
 
     /// A message on its subject.
     fn hear_subject(&mut self, message: &async_nats::Message) {
+        let first_copy = !is_repetition(message.headers.as_ref());
         let message = match decode(Some(&message.subject), &message.payload) {
             Ok(message) => message,
             // The stream's copy, which comes once, is where this is reported.
@@ -211,7 +213,7 @@ impl Pump {
             return self.turn.disrupted();
         }
         if self.ledger.copy(&id, None, now) == Verdict::Deliver {
-            self.deliver(message, false);
+            self.deliver(message, false, first_copy);
         }
     }
 
@@ -312,7 +314,7 @@ impl Pump {
         for copy in copies {
             let id = copy.message.id();
             match self.ledger.copy(&id, Some(copy.reply.clone()), Instant::now()) {
-                Verdict::Deliver => self.deliver(copy.message, copy.redelivered),
+                Verdict::Deliver => self.deliver(copy.message, copy.redelivered, false),
                 Verdict::InFlight => {}
                 Verdict::Handled => answer(&self.connection.client, copy.reply, AckKind::Ack).await,
                 Verdict::PutOff(rest) => answer(&self.connection.client, copy.reply, AckKind::Nak(Some(rest))).await,
@@ -320,11 +322,12 @@ impl Pump {
         }
     }
 
-    fn deliver(&self, message: Message, redelivered: bool) {
+    fn deliver(&self, message: Message, redelivered: bool, first_copy: bool) {
         let id = Some(message.id());
         let delivery = Delivery {
             message,
             redelivered,
+            first_copy,
             turn: self.turn.view(),
             control: self.control.clone(),
             id,
