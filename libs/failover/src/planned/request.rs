@@ -65,6 +65,14 @@ pub(super) fn requested(group: &Group, run_id: RunId, value: &str, now: Timestam
             );
         }
     };
+    if group.status.legacy_run.is_some() {
+        let message = format!(
+            "planned failover refused ({}): status.plannedFailover holds a block that this version did not write; check which \
+             site is writable, remove the block, then annotate again",
+            Reason::LegacyRunRefused
+        );
+        return rejected(request.target, message);
+    }
     if let Some(run) = group.run().filter(|run| !run.phase.is_terminal()) {
         return beside_live_run(run, &request);
     }

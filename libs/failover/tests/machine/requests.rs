@@ -304,3 +304,21 @@ fn a_request_told_twice_begins_one_run() {
     world.input(request).unwrap();
     assert_eq!(before, (world.group.clone(), world.writes));
 }
+
+/// A request beside a block that this version did not write is refused by name, goes, and leaves the block as it is.
+/// spec: PF-DUR-10
+#[test]
+fn a_request_beside_a_legacy_block_is_refused() {
+    let mut world = World::orders();
+    world.group.status.legacy_run = Some(serde_json::json!({ "phase": "Validating" }));
+    world.annotate(PDX);
+    assert!(world.group.run().is_none());
+    assert!(world.group.status.legacy_run.is_some());
+    assert!(!world.request_stands());
+    assert!(
+        world
+            .event(EventReason::PlannedFailoverRejected)
+            .contains("LegacyRunRefused")
+    );
+    assert_eq!(counted(&world), [(PDX.to_owned(), Outcome::NotStarted)]);
+}
