@@ -58,6 +58,15 @@ const LATE: [(Program, Moment); 4] = [
     (Program::Promoter, Moment::Opened),
     (Program::TopologyManager, Moment::Admitting),
 ];
+/// Moments that are played without a quorum of the bus as well: there the restarted process hears the repetitions of
+/// what its predecessor has acted on.
+const WITHOUT_QUORUM: [(Program, Moment); 3] = [
+    (Program::Fencer, Moment::Fenced),
+    (Program::Promoter, Moment::Opened),
+    (Program::StatusWriter, Moment::WaitingForLag),
+];
+/// How often a cell is played whose kill falls behind the moment, which nothing holds.
+const TRIES: u32 = 10;
 /// How long a binary is away when it does not come back at once.
 const PAUSE: Duration = Duration::from_secs(3);
 /// The sites that the role moves between.
@@ -81,19 +90,29 @@ async fn a_killed_binary_changes_no_outcome() -> Result<(), Failure> {
     let ledger = stack.start_ledger_with(&ledger_options).await?;
     let mut played: Vec<Played> = Vec::new();
     for cell in cells() {
-        let scene = Scene::set(&stack, &gates).await?;
-        let done = match cell.play(&scene, &ledger.running).await {
-            Ok(done) => done,
-            Err(error) => {
-                cell::print_logs(&stack);
-                return Err(format!("{cell}: {error}").into());
+        let mut tries = 0;
+        while !played.last().is_some_and(|last| tries > 0 && last.hit()) {
+            tries += 1;
+            if tries > TRIES {
+                return Err(format!("{cell}: the record had moved on {TRIES} times").into());
             }
-        };
-        println!("{:>3} {done}", played.len() + 1);
-        played.push(done);
+            let scene = Scene::set(&stack, &gates).await?;
+            let done = cell.play(&scene, &ledger.running).await;
+            let done = done.map_err(|error| {
+                cell::print_logs(&stack);
+                format!("{cell}: {error}")
+            })?;
+            println!("{:>3} {done}", played.len() + 1);
+            played.push(done);
+        }
     }
     let runs: BTreeSet<_> = played.iter().map(|cell| cell.run_id).collect();
-    check_story(&stack, &runs).await?;
+    let loose: Vec<_> = played
+        .iter()
+        .filter(|cell| cell.is_without_quorum())
+        .map(|cell| cell.run_id)
+        .collect();
+    check_story(&stack, &runs, &loose).await?;
     let report = stack.judge(ledger).await?;
     cell::print_table(&played, &report);
     assert!(report.is_clean(), "{:?}", report.reasons);
@@ -117,8 +136,14 @@ fn cells() -> Vec<Cell> {
         LATE.map(|(program, moment)| Cell::new(Some(program), moment, PAUSE))
             .to_vec()
     };
+    let without_quorum =
+        WITHOUT_QUORUM.map(|(program, moment)| Cell::new(Some(program), moment, at_once).without_quorum());
     let only = std::env::var(ONLY).unwrap_or_default();
-    let all = undisturbed.into_iter().chain(disturbed).chain(late);
+    let all = undisturbed
+        .into_iter()
+        .chain(disturbed)
+        .chain(late)
+        .chain(without_quorum);
     all.filter(|cell| cell.to_string().contains(&only)).collect()
 }
 

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::moment::Moment;
-use crate::scene::{Failure, Scene, failure};
+use crate::scene::{Failure, Scene, failure, lose_quorum, regain_quorum};
 
 /// How long a run may take.
 const END_BUDGET: Duration = Duration::from_secs(60);
@@ -25,6 +25,9 @@ pub(crate) struct Cell {
     program: Option<Program>,
     moment: Moment,
     pause: Duration,
+    /// Whether two of the three servers of the bus are gone during the run: then the stream takes nothing, and everything
+    /// that is said is repeated.
+    without_quorum: bool,
 }
 
 /// What became of a cell.
@@ -47,7 +50,20 @@ pub(crate) struct Played {
 impl Cell {
     /// The binary is away for that long, or, without a binary, the run is left alone.
     pub(crate) const fn new(program: Option<Program>, moment: Moment, pause: Duration) -> Self {
-        Self { program, moment, pause }
+        Self {
+            program,
+            moment,
+            pause,
+            without_quorum: false,
+        }
+    }
+
+    /// The same while the stream takes nothing.
+    pub(crate) const fn without_quorum(self) -> Self {
+        Self {
+            without_quorum: true,
+            ..self
+        }
     }
 
     /// The same with another pause.
@@ -58,6 +74,9 @@ impl Cell {
     /// Plays the cell and checks how it ended.
     pub(crate) async fn play(self, scene: &Scene<'_>, ledger: &Running) -> Result<Played, Failure> {
         let stack = scene.stack;
+        if self.without_quorum {
+            lose_quorum(stack).await?;
+        }
         let from = ledger.now();
         let (asked, hold) = self.moment.reach(scene).await?;
         let dead = Instant::now();
@@ -77,6 +96,9 @@ impl Cell {
         scene.check_end(run, self.moment.outcome()).await?;
         let outcome = run.result.as_ref().map(|result| result.outcome).ok_or("no result")?;
         await_writes(ledger).await?;
+        if self.without_quorum {
+            regain_quorum(stack).await?;
+        }
         Ok(Played {
             cell: self,
             run_id: run.run_id,
@@ -111,16 +133,31 @@ impl Cell {
     }
 }
 
+impl Played {
+    /// Whether the kill fell into its moment. Only the binary that writes the record must be caught in `Publishing`:
+    /// for the others the moments around it are the same.
+    pub(crate) fn hit(&self) -> bool {
+        let caught = self.phase == self.cell.moment.phase();
+        caught || self.cell.moment != Moment::Publishing || self.cell.program != Some(Program::StatusWriter)
+    }
+
+    /// Whether the stream took nothing during the run.
+    pub(crate) const fn is_without_quorum(&self) -> bool {
+        self.cell.without_quorum
+    }
+}
+
 impl fmt::Display for Cell {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = self.program.map_or("nobody", Program::name);
         let program = program.trim_start_matches("bloodraven-");
         write!(formatter, "{program:<18} {:<14}", self.moment.to_string())?;
         if self.pause.is_zero() {
-            write!(formatter, "at once")
+            write!(formatter, "at once")?;
         } else {
-            write!(formatter, "{:>5.1?}  ", self.pause)
+            write!(formatter, "{:>5.1?}  ", self.pause)?;
         }
+        write!(formatter, " {:<9}", if self.without_quorum { "no quorum" } else { "" })
     }
 }
 
@@ -162,7 +199,9 @@ async fn await_writes(ledger: &Running) -> Result<(), Failure> {
 
 /// What each kill cost.
 pub(crate) fn print_table(played: &[Played], report: &Report) {
-    println!("\n    binary             moment        back    phase          outcome      start ms  end ms  outage ms");
+    println!(
+        "\n    binary             moment        back    bus       phase          outcome      start ms  end ms  outage ms"
+    );
     for cell in played {
         let outage = report
             .outage_between(cell.from, cell.to)
