@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bloodraven_types::{Group, Phase, SiteName, SiteRole};
+use bloodraven_types::{Group, Outcome, Phase, SiteName, SiteRole, SiteState, Timestamp};
 
-use crate::claim;
 use crate::planned::PromotionStage;
 use crate::planned::promotion_stage;
+use crate::{claim, history};
 
 /// A role on the wire to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,37 @@ pub fn published_primary(group: &Group) -> Option<&SiteName> {
             return None;
         }
     }
-    group.status.active_site.as_ref()
+    proven_since_observed(group).or(group.status.active_site.as_ref())
+}
+
+/// The site that the object itself proves to take writes, where nobody has looked at it since: the end of a run is on the
+/// object before the observation of it, which until then names the site before. Without this, clients and the DNS record would
+/// be sent back to a fenced site after each failover, for as long as the topology manager needs to look (PF-PUB-01).
+fn proven_since_observed(group: &Group) -> Option<&SiteName> {
+    let promoted = history::failover_record(group).ok().flatten();
+    let promoted = promoted.map(|record| (record.time, record.target));
+    let (time, site) = promoted
+        .into_iter()
+        .chain(given_back(group))
+        .max_by_key(|(time, _)| *time)?;
+    let known = group.status.sites.iter().find(|known| known.name == site.as_str());
+    if known.and_then(|known| known.last_seen).is_some_and(|seen| seen > time) {
+        return None;
+    }
+    let spec = group
+        .site(&site)
+        .filter(|spec| spec.role == SiteRole::PrimaryCandidate)?;
+    Some(&spec.name)
+}
+
+/// The source that a rollback has proven to take writes again, unless another site is known to take them as well.
+fn given_back(group: &Group) -> Option<(Timestamp, SiteName)> {
+    let run = group.run()?;
+    let source = run.source_site.clone()?;
+    let result = run.result.as_ref()?;
+    let others = group.status.sites.iter().filter(|known| known.name != source.as_str());
+    let alone = others.into_iter().all(|known| known.state != SiteState::Writable);
+    (result.outcome == Outcome::RolledBack && alone).then_some((result.completion_time, source))
 }
 
 /// The role of every site's pods.

@@ -1,9 +1,11 @@
 //! Publication: which role each site's pods carry.
 
+use std::time::Duration;
+
 use bloodraven_failover::roles::{PublishedRole, published_primary, published_roles};
 use bloodraven_types::Phase;
 use bloodraven_types::fact::PromotionReach::MayBeWritable;
-use bloodraven_types::{Reason, SiteName};
+use bloodraven_types::{Reason, SiteName, SiteState};
 
 use crate::kit::{AMS, FRA, IAD, PDX, World, facts, groups, site};
 use PublishedRole::{Fenced, Primary, Replica};
@@ -50,12 +52,42 @@ fn the_source_is_shed_at_once_and_the_target_leads_once_it_is_recorded() {
     assert_eq!(of(&World::at_phase(Phase::Publishing)), roles(Replica, Primary));
 }
 
-/// After a rollback the source leads again, as the status says. spec: PF-RBK-07
+/// After a rollback the source leads again, whether or not it was looked at since; a second writer leaves that to the
+/// observation. spec: PF-RBK-07
 #[test]
 fn a_rollback_gives_the_role_back() {
     let mut world = World::at_phase(Phase::RollingBack);
+    world.group.status.active_site = None;
     world.tell(facts::unfenced());
     assert_eq!(of(&world), roles(Primary, Replica));
+    groups::status_of(&mut world.group, PDX).state = SiteState::Writable;
+    assert!(of(&world).is_empty());
+}
+
+/// An observation from before the end of a run does not take the role from the target again, however late the next one
+/// comes; one from after it counts, whatever it says. spec: PF-PUB-01
+#[test]
+fn an_older_observation_takes_no_role_back() {
+    let mut world = World::at_phase(Phase::Succeeded);
+    let promoted = world.group.status.last_failover.clone().unwrap().time;
+    assert_eq!(
+        world.group.status.active_site,
+        Some(site(IAD)),
+        "as it was seen before the run"
+    );
+    for seen in [None, Some(promoted)] {
+        for known in [IAD, PDX, FRA, AMS] {
+            groups::status_of(&mut world.group, known).last_seen = seen;
+        }
+        assert_eq!(of(&world), roles(Replica, Primary), "{seen:?}");
+        let mut unsettled = world.clone();
+        unsettled.group.status.active_site = None;
+        assert_eq!(of(&unsettled), roles(Replica, Primary), "{seen:?}");
+    }
+    groups::status_of(&mut world.group, PDX).last_seen = Some(promoted.after(Duration::from_secs(1)));
+    assert_eq!(of(&world), roles(Primary, Replica), "somebody moved the role by hand");
+    world.group.status.active_site = None;
+    assert!(of(&world).is_empty());
 }
 
 /// After the end, and without a run, the roles follow the active site.
