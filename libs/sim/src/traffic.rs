@@ -131,9 +131,14 @@ impl WorldState {
     fn is_announced(&self, site: &SiteName, kind: Kind) -> bool {
         let group = self.api.group();
         let unclaimed = claim::holder(group) == Claim::Free;
-        let Some(run) = group.run() else { return unclaimed };
-        let at_source = |phase| run.source_site.as_ref() == Some(site) && run.phase == phase;
-        let at_target = |phase| run.target_site == *site && run.phase == phase;
+        let at_source = |phase| {
+            let run = group.run().filter(|run| run.phase == phase);
+            run.is_some_and(|run| run.source_site.as_ref() == Some(site))
+        };
+        let at_target = |phase| {
+            let run = group.run().filter(|run| run.phase == phase);
+            run.is_some_and(|run| run.target_site == *site)
+        };
         match kind {
             Kind::SetSuperReadOnly => at_source(Phase::Fencing) || at_target(Phase::RollingBack),
             Kind::OpenForWrites => at_target(Phase::Promoting) || at_source(Phase::RollingBack),

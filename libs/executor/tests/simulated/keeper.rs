@@ -9,7 +9,7 @@ use bloodraven_sim::api::WriteFault;
 use bloodraven_sim::setting::{SOURCE, TARGET, run_id, uuid_of};
 use bloodraven_sim::{Cast, Event, Journal, Kind, Moment, Plan, Setting, World, Writer, cast};
 use bloodraven_types::fact::Fenced;
-use bloodraven_types::{Epoch, Fact, Group, ObjectUid, Outcome, Phase, RunRef, annotation};
+use bloodraven_types::{Epoch, EventReason, Fact, Group, ObjectUid, Outcome, Phase, RunRef, annotation};
 
 use crate::story::until_ended;
 
@@ -37,6 +37,17 @@ fn succeeded_once(world: &World, group: &Group, case: &str) {
     assert_eq!(journal.role_changes(TARGET), steps, "{case}");
     assert_eq!(world.violations(), Vec::<String>::new(), "{case}");
     spoken_after_the_commit(&journal, case);
+    let emitted = journal.emitted();
+    for reason in [
+        EventReason::PlannedFailoverStarted,
+        EventReason::PlannedFailoverClaimGranted,
+        EventReason::PlannedFailoverDrainStarted,
+        EventReason::PlannedFailoverTargetCaughtUp,
+        EventReason::PlannedFailoverSucceeded,
+    ] {
+        let times = emitted.iter().filter(|one| **one == reason).count();
+        assert_eq!(times, 1, "{case}: {reason}\n{}", journal.text());
+    }
 }
 
 /// Each order, announcement and Event comes after the write that it speaks of.

@@ -14,6 +14,8 @@ mod annotations;
 mod catch_up;
 mod chaos;
 mod common;
+mod crashes;
+mod desk;
 mod drain;
 mod fence;
 mod followers;

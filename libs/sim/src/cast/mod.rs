@@ -54,8 +54,9 @@ pub(crate) struct Role {
     pub(crate) name: &'static str,
 }
 
-/// A future that is dropped once it has been polled so often; then it has no output.
-pub(crate) struct Mortal<F> {
+/// A future that is dropped once it has been polled so often: a process that is ended at one of its awaits. It has no
+/// output then.
+pub struct Mortal<F> {
     future: Option<Pin<Box<F>>>,
     polls: Option<u64>,
 }
@@ -158,6 +159,16 @@ impl Role {
         }
         let pause = self.random.duration(&self.plan.restart);
         self.world.time.sleep(pause).await;
+    }
+}
+
+impl<F: Future> Mortal<F> {
+    /// A future that ends at its await of that number, when it gets that far.
+    pub fn after(polls: u64, future: F) -> Self {
+        Self {
+            future: Some(Box::pin(future)),
+            polls: Some(polls),
+        }
     }
 }
 
