@@ -7,7 +7,7 @@ use std::time::Duration;
 use bloodraven_sim::random::Random;
 use bloodraven_sim::setting::{PEER, SOURCE, TARGET};
 use bloodraven_sim::{Applied, Cast, Event, Fault, Kind, Plan, Setting, World};
-use bloodraven_types::{Group, Outcome, Phase, SiteName};
+use bloodraven_types::{Group, Outcome, Phase, SiteName, SiteRole};
 
 use crate::story::until_ended;
 
@@ -30,6 +30,9 @@ fn play(seed: u64) -> (World, Group) {
     for _ in 0..random.below(7) {
         statement_goes_wrong(&world, &mut random);
     }
+    let role_change = random
+        .chance(50)
+        .then(|| random.duration(&(Duration::ZERO..=Duration::from_millis(300))));
     let cast = Cast::new(
         &world,
         Plan {
@@ -46,12 +49,27 @@ fn play(seed: u64) -> (World, Group) {
         .run(cast.play(async {
             world.time.sleep(Duration::from_millis(1_200)).await;
             world.state().annotate(Some(TARGET));
+            if let Some(moment) = role_change {
+                world.time.sleep(moment).await;
+                demote(&world);
+            }
             let group = until_ended(&world, Duration::from_secs(600)).await;
             world.time.sleep(Duration::from_secs(2)).await;
             group
         }))
         .unwrap_or_else(|stalled| panic!("seed {seed}: {stalled}\n{}", world.journal().text()));
     (world, group)
+}
+
+/// The spec is edited in mid-run: the target is no candidate any more.
+fn demote(world: &World) {
+    world.state().edit(|group| {
+        for site in &mut group.spec.sites {
+            if site.name.as_str() == TARGET {
+                site.role = SiteRole::DisasterRecovery;
+            }
+        }
+    });
 }
 
 fn statement_goes_wrong(world: &World, random: &mut Random) {

@@ -33,7 +33,8 @@ pub struct Plan {
     pub restart: RangeInclusive<Duration>,
     /// How often a client writes.
     pub client_pause: Option<RangeInclusive<Duration>>,
-    /// How long servers fall silent, one at a time and with pauses of up to five times as long, while processes are ended.
+    /// How long a server, or the API server, falls silent: one at a time and with pauses of up to five times as long, for as
+    /// long as processes are ended.
     pub silences: Option<RangeInclusive<Duration>>,
 }
 
@@ -210,28 +211,25 @@ async fn write(mut role: Role, pause: RangeInclusive<Duration>) {
     }
 }
 
-/// Servers that stop answering for a while, one at a time.
+/// Servers that stop answering for a while, one at a time; the API server is one of them.
 async fn fall_silent(mut role: Role, length: RangeInclusive<Duration>) {
     while role.world.time.now() < role.plan.crashes_until {
         let pause = role.random.duration(&length) * 5;
         role.world.time.sleep(pause).await;
-        let site = {
+        let sites: Vec<_> = role.world.state().servers.keys().cloned().collect();
+        let chosen = role.random.below(u64::try_from(sites.len()).unwrap_or_default() + 1);
+        let site = usize::try_from(chosen).ok().and_then(|chosen| sites.get(chosen));
+        let pause = role.random.duration(&length);
+        let answers = |answers: bool| {
             let mut state = role.world.state();
-            let number = state.servers.len();
-            let chosen = role.random.below(u64::try_from(number).unwrap_or(1));
-            let site = state
-                .servers
-                .keys()
-                .nth(usize::try_from(chosen).unwrap_or_default())
-                .cloned();
-            let Some(site) = site else { return };
-            state.change(site.as_str(), |server| server.link = Link::Silent);
-            site
+            match site {
+                Some(site) if answers => state.change(site.as_str(), |server| server.link = Link::Up),
+                Some(site) => state.change(site.as_str(), |server| server.link = Link::Silent),
+                None => state.api.answers = answers,
+            }
         };
-        let length = role.random.duration(&length);
-        role.world.time.sleep(length).await;
-        role.world
-            .state()
-            .change(site.as_str(), |server| server.link = Link::Up);
+        answers(false);
+        role.world.time.sleep(pause).await;
+        answers(true);
     }
 }
