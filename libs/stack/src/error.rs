@@ -17,9 +17,9 @@ pub enum StackError {
     /// The ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The ledger's table could not be made.
-    #[error("making the ledger's table on {site}")]
-    LedgerTable {
+    /// A server could not be asked or told what the ledger needs.
+    #[error("preparing or judging the ledger on {site}")]
+    LedgerServer {
         /// The site.
         site: String,
         /// What the server said.

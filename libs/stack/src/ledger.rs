@@ -3,10 +3,15 @@
 use std::path::PathBuf;
 
 use bloodraven_ledger::{Ledger, Options, Report, Running, Survivor, prepare, report};
+use futures::future::try_join_all;
+use mysql_async::prelude::Queryable;
 use secrecy::SecretString;
 
 use crate::error::StackError;
 use crate::stack::Stack;
+
+/// How long a follower may take to apply what the active site holds, in seconds.
+const FOLLOWERS_SECONDS: u32 = 10;
 
 /// A ledger under way, and where it records.
 #[derive(Debug)]
@@ -44,7 +49,7 @@ impl Stack {
         let site = self.active_site().await?;
         let mut root = self.lab().mysql(&site).await?;
         let made = prepare(&mut root, &options.table_name()?).await;
-        made.map_err(|source| StackError::LedgerTable {
+        made.map_err(|source| StackError::LedgerServer {
             site,
             source: Box::new(source),
         })?;
@@ -53,13 +58,15 @@ impl Stack {
         Ok(RunningLedger { running, store })
     }
 
-    /// Stops the writers and judges what became of what they were told. The active site's history counts.
+    /// Stops the writers and judges what became of what they were told. The active site's history counts; the others
+    /// are given a moment to apply what it holds.
     ///
     /// # Errors
     /// When the ledger cannot be stopped, or the record or a server cannot be read.
     pub async fn judge(&self, ledger: RunningLedger) -> Result<Report, StackError> {
         ledger.running.stop().await?;
         let active = self.active_site().await?;
+        self.await_followers(&active).await?;
         let app = &self.lab().credentials().app;
         let mut survivors: Vec<Survivor> = self
             .lab()
@@ -75,4 +82,33 @@ impl Stack {
         survivors.sort_by_key(|survivor| survivor.name != active);
         Ok(report(&ledger.store, &survivors).await?)
     }
+
+    /// Waits until the other sites hold what the active one holds. One that does not get there is left to the judgement.
+    async fn await_followers(&self, active: &str) -> Result<(), StackError> {
+        let mut primary = self.lab().mysql(active).await?;
+        let set: Option<String> = asked(active, primary.query_first("SELECT @@GLOBAL.gtid_executed")).await?;
+        let set = set.unwrap_or_default();
+        let others = self.lab().sites().iter().filter(|node| node.site != active);
+        try_join_all(others.map(async |node| {
+            let mut follower = self.lab().mysql(&node.site).await?;
+            let wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)";
+            let answer: Option<u8> = asked(&node.site, follower.exec_first(wait, (&set, FOLLOWERS_SECONDS))).await?;
+            if answer != Some(0) {
+                tracing::warn!(
+                    site = node.site,
+                    "the follower does not hold all that the active site holds"
+                );
+            }
+            Ok(())
+        }))
+        .await
+        .map(drop)
+    }
+}
+
+async fn asked<T>(site: &str, answer: impl Future<Output = Result<T, mysql_async::Error>>) -> Result<T, StackError> {
+    answer.await.map_err(|source| StackError::LedgerServer {
+        site: site.to_owned(),
+        source: Box::new(source),
+    })
 }
