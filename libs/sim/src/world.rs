@@ -68,7 +68,7 @@ pub struct WorldState {
     pub post: Post,
     /// Labels and DNS.
     pub published: Published,
-    /// Sites that take writes without any run's doing: what tests set up on purpose is no violation.
+    /// How many sites may take writes at a time; more are a violation. A test that sets up more raises it.
     pub expected_writers: usize,
     /// In thousandths: how often a server does not notice that a client is gone.
     pub lingering: u64,

@@ -270,13 +270,40 @@ fn an_older_authority_is_ended() {
             let mut old = world.database().open(&address).await.unwrap();
             old.take_authority().await.unwrap();
             let hands = world.hands();
-            let fact = bloodraven_sim::cast::perform(&world, &hands, first_hand(&world), &Default::default()).await;
+            let fact = cast::perform(&world, &hands, first_hand(&world), &Default::default()).await;
             fenced(fact.unwrap());
             old.open_for_writes().await.unwrap_err();
         })
         .unwrap();
     assert!(world.state().server(SOURCE).unwrap().super_read_only);
     assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+/// Sessions are opened before they are needed: a fence over warm ones connects to nobody, and one over sessions that were
+/// cut meanwhile opens new ones instead of failing.
+#[test]
+fn warm_sessions_are_used_and_replaced() {
+    for cut in [false, true] {
+        let world = fencing(21);
+        let fact = world
+            .run(async {
+                let hands = world.hands();
+                hands.sessions.warm(&world.group()).await;
+                if cut {
+                    world.state().change(SOURCE, Server::disconnect);
+                    world.state().change(PEER, Server::disconnect);
+                } else {
+                    // Nobody could connect now; who is connected is served.
+                    world.faults(SOURCE, Some(Kind::Open), 0, u32::MAX, Fault::Refuse(1040));
+                    world.faults(PEER, Some(Kind::Open), 0, u32::MAX, Fault::Refuse(1040));
+                }
+                let superseded = Superseded::default();
+                cast::perform(&world, &hands, first_hand(&world), &superseded).await
+            })
+            .unwrap();
+        let fenced = fenced(fact.unwrap());
+        assert!(fenced.unreachable_peers.is_empty(), "{fenced:?}");
+    }
 }
 
 /// A fence that fails sends nothing to the target, and leaves clients where they were.
