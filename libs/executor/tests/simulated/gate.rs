@@ -6,8 +6,10 @@ use bloodraven_executor::hands::Refused;
 use bloodraven_sim::server::{Link, Replica, Server};
 use bloodraven_sim::setting::{PEER, READER, SOURCE, TARGET, address, uuid_of};
 use bloodraven_sim::{Fault, Kind, Moment, World};
+use bloodraven_types::annotation::{self, RunSince};
 use bloodraven_types::fact::PromotionReach;
-use bloodraven_types::{Fact, Outcome, Reason, SiteName, SiteRole};
+use bloodraven_types::group::FailoverRecord;
+use bloodraven_types::{Fact, Group, Outcome, Reason, SiteName, SiteRole};
 
 use crate::common::{
     after_a_crash, carry_out, first_hand, is_about, move_record_on, perform, silence, take_in, timed, to_the_end,
@@ -208,20 +210,24 @@ fn a_role_change_stops_the_promotion() {
 }
 
 /// The claim is read again right before the write: a record that moves on at any moment before it keeps the target shut,
-/// also while a slow peer holds the gate up. spec: PF-CLM-04; report: B30
+/// also while a slow peer holds the gate up. So does a failover that somebody else recorded, a claim that was released, and
+/// a group that was made again. spec: PF-CLM-04, PF-CLM-05, PF-CLM-08; report: B30
 #[test]
 fn nothing_is_opened_once_the_record_has_moved_on() {
-    for moment in [
-        before(Kind::TakeAuthority),
-        after(Kind::TakeAuthority),
-        after(Kind::StopReplica),
-        after(Kind::ResetReplicaAll),
-    ] {
-        let world = promoting(27);
-        world.at(moment.clone(), |state| state.edit(move_record_on));
-        let outcome = perform(&world, first_hand(&world));
-        assert!(matches!(outcome, Err(Refused::NotLive(_))), "{moment:?}: {outcome:?}");
-        assert!(!was_opened(&world), "{moment:?}");
+    let others: [fn(&mut Group); 4] = [move_record_on, record_a_failover, release_the_claim, make_it_again];
+    for other in others {
+        for moment in [
+            before(Kind::TakeAuthority),
+            after(Kind::TakeAuthority),
+            after(Kind::StopReplica),
+            after(Kind::ResetReplicaAll),
+        ] {
+            let world = promoting(27);
+            world.at(moment.clone(), move |state| state.edit(other));
+            let outcome = perform(&world, first_hand(&world));
+            assert!(matches!(outcome, Err(Refused::NotLive(_))), "{moment:?}: {outcome:?}");
+            assert!(!was_opened(&world), "{moment:?}");
+        }
     }
     let world = promoting(28);
     world.fault(PEER, Kind::Observe, Fault::Slow(Duration::from_millis(800)));
@@ -231,4 +237,27 @@ fn nothing_is_opened_once_the_record_has_moved_on() {
     let outcome = perform(&world, first_hand(&world));
     assert!(matches!(outcome, Err(Refused::NotLive(_))), "{outcome:?}");
     assert!(!was_opened(&world));
+}
+
+fn record_a_failover(group: &mut Group) {
+    group.status.last_failover = Some(FailoverRecord {
+        time: group.run().unwrap().start_time.after(Duration::from_secs(1)),
+        target: SiteName::new(SOURCE),
+        promotion_gtid_executed: None,
+    });
+}
+
+fn release_the_claim(group: &mut Group) {
+    let run = group.run().unwrap();
+    let confirmed = RunSince {
+        run_id: run.run_id,
+        since: run.start_time,
+    };
+    group
+        .annotations
+        .insert(annotation::CONFIRMED.to_owned(), confirmed.to_string());
+}
+
+fn make_it_again(group: &mut Group) {
+    group.uid = "uid-2".into();
 }
