@@ -1,5 +1,7 @@
 //! Follower convergence: every follower replicates straight from the primary, and none loses a transaction for it.
 
+use std::time::Duration;
+
 use bloodraven_failover::claim::{self, Claim};
 use bloodraven_failover::topology::{Convergence, convergence};
 use bloodraven_gtid::GtidSet;
@@ -9,6 +11,9 @@ use bloodraven_types::words::{ConvergenceReason, ConvergenceState};
 use bloodraven_types::{GroupKey, ServerUuid, SiteName};
 
 use crate::hands::Hands;
+
+/// How long a commit that is in a primary's binary log may take to show as executed: a stalled disk, rounded up.
+const COMMIT_IN_PROGRESS: Duration = Duration::from_secs(2);
 
 /// What a pass over one follower came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,21 +120,8 @@ async fn judge<D: Database, S: GroupStore, C: Clock>(
         };
         return Ok((Some(writable), follower.server_uuid));
     }
-    let mut on_primary = hands.sessions.checked(&ServerAddress::administrative(primary)).await?;
-    let (primary_uuid, primary_set) = on_primary.executed().await?;
-    hands.sessions.put(on_primary);
-    let malformed = |site: &SiteName, set: &str| DatabaseError::Malformed {
-        site: site.clone(),
-        statement: "SELECT @@GLOBAL.gtid_executed".to_owned(),
-        detail: format!("{set:?} is no GTID set"),
-    };
-    let executed: GtidSet = follower
-        .gtid_executed
-        .parse()
-        .map_err(|_| malformed(&session.address().site, &follower.gtid_executed))?;
-    let reference: GtidSet = primary_set
-        .parse()
-        .map_err(|_| malformed(&primary.name, &primary_set))?;
+    let executed = set(&session.address().site, &follower.gtid_executed)?;
+    let (primary_uuid, reference) = primarys_set(hands, primary, &executed).await?;
     let channel = follower.channels.first();
     let follows = channel.is_some_and(|channel| {
         channel.source_uuid == Some(primary_uuid)
@@ -148,6 +140,39 @@ async fn judge<D: Database, S: GroupStore, C: Clock>(
         }),
     };
     Ok((judged, primary_uuid))
+}
+
+/// What the primary has executed, as far as the follower's set can be judged by it.
+///
+/// A replica is sent a transaction once the primary's binary log has it, which is before the primary itself shows it as
+/// executed. A transaction of the primary's own that only the follower shows is therefore waited for before it counts as
+/// one that the primary does not have (report B10).
+async fn primarys_set<D: Database, S: GroupStore, C: Clock>(
+    hands: &Hands<D, S, C>,
+    primary: &SiteSpec,
+    follower: &GtidSet,
+) -> Result<(ServerUuid, GtidSet), DatabaseError> {
+    let mut session = hands.sessions.checked(&ServerAddress::administrative(primary)).await?;
+    let (uuid, executed) = session.executed().await?;
+    let mut reference = set(&primary.name, &executed)?;
+    let ahead = follower.subtract(&reference);
+    if !ahead.is_empty() && ahead.without(uuid.as_uuid()).is_empty() {
+        session
+            .wait_for_executed(&ahead.to_string(), COMMIT_IN_PROGRESS)
+            .await?;
+        let (_, executed) = session.executed().await?;
+        reference = set(&primary.name, &executed)?;
+    }
+    hands.sessions.put(session);
+    Ok((uuid, reference))
+}
+
+fn set(site: &SiteName, text: &str) -> Result<GtidSet, DatabaseError> {
+    text.parse().map_err(|_| DatabaseError::Malformed {
+        site: site.clone(),
+        statement: "SELECT @@GLOBAL.gtid_executed".to_owned(),
+        detail: format!("{text:?} is no GTID set"),
+    })
 }
 
 async fn still_free<D: Database, S: GroupStore, C: Clock>(

@@ -110,6 +110,31 @@ fn a_transaction_on_its_way_is_no_divergence() {
     }
 }
 
+/// A replica is sent a transaction before its source shows it as executed: one of the primary's own that only the follower
+/// shows is waited for, and is no divergence once the primary has committed it. report: B10
+#[test]
+fn a_follower_ahead_of_its_primarys_commit_is_no_divergence() {
+    let world = Setting::new(3).build();
+    let in_progress = world.state().server(SOURCE).unwrap().clone().commit(Duration::ZERO);
+    world
+        .state()
+        .change(PEER, |server| server.apply(in_progress, Duration::ZERO));
+    world
+        .run(async {
+            let group = world.group();
+            let hands = world.hands();
+            let site = |name: &str| group.site(&SiteName::new(name)).unwrap();
+            let committed = async {
+                world.time.sleep(Duration::from_millis(300)).await;
+                assert_eq!(world.state().commit(SOURCE), Some(in_progress));
+            };
+            let passes = converge(&hands, &group.key, site(SOURCE), site(PEER));
+            let (converged, ()) = futures::join!(passes, committed);
+            assert_eq!(converged.unwrap().state, ConvergenceState::Converged);
+        })
+        .unwrap();
+}
+
 /// While a run or a hold has the claim, or when the primary is another one by now, the follower is left as it is: also when
 /// the claim is taken at the last moment, under the lock. spec: PF-CLM-02, PF-CLM-04
 #[test]
