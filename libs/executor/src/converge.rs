@@ -70,7 +70,7 @@ async fn try_converge<D: Database, S: GroupStore, C: Clock>(
 ) -> Result<Option<Converged>, DatabaseError> {
     let follower_address = ServerAddress::administrative(follower);
     let mut session = hands.sessions.checked(&follower_address).await?;
-    let (judged, _) = judge(hands, primary, &mut session).await?;
+    let judged = judge(hands, primary, &mut session).await?;
     if let Some(done) = judged {
         hands.sessions.put(session);
         return Ok(Some(done));
@@ -80,7 +80,7 @@ async fn try_converge<D: Database, S: GroupStore, C: Clock>(
         return Ok(None);
     }
     session.stop_replica().await?;
-    let (judged, _) = judge(hands, primary, &mut session).await?;
+    let judged = judge(hands, primary, &mut session).await?;
     if let Some(done) = judged.filter(|done| done.state == ConvergenceState::Blocked) {
         session.release_authority().await?;
         hands.sessions.put(session);
@@ -109,7 +109,7 @@ async fn judge<D: Database, S: GroupStore, C: Clock>(
     hands: &Hands<D, S, C>,
     primary: &SiteSpec,
     session: &mut D::Session,
-) -> Result<(Option<Converged>, ServerUuid), DatabaseError> {
+) -> Result<Option<Converged>, DatabaseError> {
     let follower = session.observe().await?;
     if follower.is_writable() {
         let writable = Converged {
@@ -118,7 +118,7 @@ async fn judge<D: Database, S: GroupStore, C: Clock>(
             divergent: None,
             detail: Some("the follower is writable; it is fenced before it is re-pointed".to_owned()),
         };
-        return Ok((Some(writable), follower.server_uuid));
+        return Ok(Some(writable));
     }
     let executed = set(&session.address().site, &follower.gtid_executed)?;
     let (primary_uuid, reference) = primarys_set(hands, primary, &executed).await?;
@@ -139,7 +139,7 @@ async fn judge<D: Database, S: GroupStore, C: Clock>(
             detail: None,
         }),
     };
-    Ok((judged, primary_uuid))
+    Ok(judged)
 }
 
 /// What the primary has executed, as far as the follower's set can be judged by it.
